@@ -1,0 +1,35 @@
+# Two commands from a fresh clone: `make demo` (the main job, small) and `make test` (the default tests).
+# Each sets up what it needs in .venv first; `make check` lints and type-checks; CONTRIBUTING.md says more.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test check test-base format clean
+
+demo: $(READY)
+	$(BIN)/ident3d doctor
+
+test: $(READY)
+	$(BIN)/pytest $(ARGS)
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	tools/typecheck
+	$(BIN)/pytest -q --no-cov -p no:randomly tests/test_import_rules.py
+
+# The base install alone (no bpy, numpy 2), on Python 3.11 or newer: make test-base PYTHON=python3.13
+test-base:
+	tools/test-base $(PYTHON)
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(READY): pyproject.toml constraints.txt tools/setup
+	tools/setup $(VENV)
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) .venv-base .build

@@ -1,0 +1,16 @@
+"""The one exception for a user's mistake, and the "did you mean" that goes with it."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class UserError(ValueError):
+    """A mistake that the user can mend: one clear sentence; the command line exits with code 2 and no traceback."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
+    """The error for a name that is not one of `known`, with the nearest known one suggested."""
+    names = list(known)
+    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return UserError(f"There is no {kind} {name!r}; choose one of {', '.join(names)}.{hint}")

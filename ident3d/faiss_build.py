@@ -1,0 +1,32 @@
+"""Which FAISS build is installed: the two share one module and exclude each other."""
+
+from importlib.metadata import distributions
+from typing import Literal
+
+from ident3d.errors import UserError
+
+FaissBuild = Literal["cpu", "gpu", "both", "none"]
+
+ADVICE: dict[FaissBuild, str] = {
+    "none": "Pairing needs FAISS: pip install 'ident3d[cpu]', or 'ident3d[gpu]' on a machine with CUDA.",
+    "both": "faiss-cpu and faiss-gpu overwrite each other's files: uninstall both, then install one of them.",
+}
+
+
+def faiss_build() -> FaissBuild:
+    """The FAISS build among the installed distributions, judged by their names."""
+    names = {(dist.metadata["Name"] or "").lower() for dist in distributions()}
+    cpu = "faiss-cpu" in names
+    gpu = any(name == "faiss-gpu" or name.startswith("faiss-gpu-") for name in names)
+    if cpu and gpu:
+        return "both"
+    if cpu or gpu:
+        return "cpu" if cpu else "gpu"
+    return "none"
+
+
+def require_faiss() -> None:
+    """Raise the one sentence that says what to do unless exactly one FAISS build is installed."""
+    advice = ADVICE.get(faiss_build())
+    if advice:
+        raise UserError(advice)

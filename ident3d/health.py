@@ -1,0 +1,181 @@
+"""``doctor``: what this machine can do, what it cannot, and what to do about it."""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+from tabulate import tabulate
+
+from ident3d.faiss_build import ADVICE, faiss_build
+from ident3d.libraries import bpy_binary, install_line, missing_libraries
+from ident3d.root import data_root
+
+Status = Literal["ok", "limited", "missing"]
+PACKAGES = ("ident3d", "numpy", "scipy", "scikit-learn", "h5py", "torch", "pillow", "matplotlib", "distributed")
+GIB = 2**30
+BPY_PYTHON = ("3", "11")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at: what was found, and what works or does not because of it."""
+
+    what: str
+    found: str
+    status: Status
+    means: str
+
+
+@dataclass(frozen=True)
+class Health:
+    """All findings, and the two answers that matter."""
+
+    findings: tuple[Finding, ...]
+    can_render: bool
+    can_train: bool
+
+    @property
+    def exit_code(self) -> int:
+        """0: rendering and training are possible; 4: no rendering; 8: no training; 12: neither."""
+        return (0 if self.can_render else 4) + (0 if self.can_train else 8)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "can_render": self.can_render,
+            "can_train": self.can_train,
+            "findings": [asdict(finding) for finding in self.findings],
+        }
+
+    def table(self) -> str:
+        rows = [(f.what, f.found, f.status, f.means) for f in self.findings]
+        answers = f"Rendering: {'yes' if self.can_render else 'no'}.  Training: {'yes' if self.can_train else 'no'}."
+        widths = [None, 34, None, 58]
+        return (
+            tabulate(rows, headers=("what", "found", "status", "what it means"), maxcolwidths=widths) + f"\n\n{answers}"
+        )
+
+
+def doctor(root: Path | str | None = None) -> Health:
+    """Look at Python, packages, bpy, FAISS, devices, cores, memory and disk, and say what follows."""
+    rendering = look_at_bpy()
+    training = look_at_torch()
+    findings = (
+        look_at_python(),
+        *look_at_packages(),
+        rendering,
+        look_at_faiss(),
+        training,
+        *look_at_machine(),
+        look_at_disk(data_root(root)),
+    )
+    return Health(findings, can_render=rendering.status == "ok", can_train=training.status == "ok")
+
+
+def look_at_python() -> Finding:
+    found = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    if platform.python_version_tuple()[:2] == BPY_PYTHON:
+        return Finding("Python", found, "ok", "bpy's wheels are for this version")
+    return Finding("Python", found, "limited", "loading, training and scoring work; rendering needs Python 3.11")
+
+
+def installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def look_at_packages() -> Iterator[Finding]:
+    for package in PACKAGES:
+        found = installed(package)
+        if found:
+            yield Finding(package, found, "ok", "installed")
+        elif package == "distributed":
+            yield Finding(package, "not installed", "limited", "rendering needs it: pip install 'ident3d[render]'")
+        else:
+            yield Finding(package, "not installed", "missing", f"pip install {package}")
+
+
+def look_at_bpy() -> Finding:
+    """Import bpy in a process of its own: a missing library or a crash must not take doctor with it."""
+    binary = bpy_binary()
+    if binary is None:
+        advice = "pip install 'ident3d[render]'" if platform.python_version_tuple()[:2] == BPY_PYTHON else "use Python 3.11 to render"
+        return Finding("bpy (rendering)", "not installed", "missing", f"rendering is unavailable: {advice}")
+    code = "import bpy; print(bpy.app.version_string)"
+    trial = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if trial.returncode == 0:
+        return Finding("bpy (rendering)", trial.stdout.strip().splitlines()[-1], "ok", "rendering works")
+    libraries = missing_libraries(binary)
+    if libraries:
+        means = f"rendering is unavailable: {install_line(libraries)}"
+        return Finding("bpy (rendering)", f"lacks {', '.join(libraries)}", "missing", means)
+    last = (trial.stderr.strip() or f"exit code {trial.returncode}").splitlines()[-1]
+    return Finding("bpy (rendering)", "does not import", "missing", f"rendering is unavailable: {last}")
+
+
+def look_at_faiss() -> Finding:
+    build = faiss_build()
+    advice = ADVICE.get(build)
+    if advice:
+        return Finding("FAISS (pairs)", build, "missing", advice)
+    try:
+        import faiss
+    except ImportError as error:
+        return Finding("FAISS (pairs)", f"{build} build", "missing", f"it does not import: {error}")
+    found = f"{build} build, {faiss.__version__}"
+    return Finding("FAISS (pairs)", found, "ok", f"pairs are searched on the {build.upper()}")
+
+
+def look_at_torch() -> Finding:
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        return Finding("torch devices", "does not import", "missing", f"training is unavailable: {error}")
+    devices = ["cpu"] + [f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count())]
+    if torch.backends.mps.is_available():
+        devices.append("mps")
+    means = "training works" + ("" if len(devices) > 1 else "; without a GPU the papers' sizes take days")
+    return Finding("torch devices", ", ".join(devices), "ok", means)
+
+
+def cpu_flags() -> set[str]:
+    """CPU feature names as Linux lists them; empty elsewhere."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return set()
+    line = next((line for line in text.splitlines() if line.startswith(("flags", "Features"))), ":")
+    return set(line.split(":", 1)[1].split())
+
+
+def look_at_machine() -> Iterator[Finding]:
+    flags = sorted(cpu_flags() & {"avx2", "avx512f", "avx512_bf16", "amx_bf16", "bf16"})
+    bf16 = any("bf16" in flag for flag in flags)
+    means = "bf16 training is fast here" if bf16 else "no bf16 instructions: training stays in fp32 on the CPU"
+    yield Finding("CPU features", ", ".join(flags) or "unknown", "ok" if bf16 else "limited", means)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    yield Finding("cores", str(cores), "ok", f"{cores} render worker{'s' if cores > 1 else ''} by default")
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
+    except (ValueError, OSError, AttributeError):
+        yield Finding("memory", "unknown", "limited", "a render worker needs about 0.5 GiB")
+        return
+    enough = memory >= 0.5 * cores + 2
+    means = "enough for a render worker a core" if enough else "use fewer workers: each needs about 0.5 GiB"
+    yield Finding("memory", f"{memory:.1f} GiB", "ok" if enough else "limited", means)
+
+
+def look_at_disk(root: Path) -> Finding:
+    existing = next(folder for folder in [root.absolute(), *root.absolute().parents] if folder.exists())
+    free = shutil.disk_usage(existing).free / GIB
+    images = int(free * GIB / 30_000)
+    means = f"room for about {images:,} images of 224x224 below {root}"
+    return Finding("free disk", f"{free:.1f} GiB", "ok" if free > 10 else "limited", means)

@@ -1,0 +1,1 @@
+"""What a dataset is: latent spaces, marginals, conditionals, the causal graph, raw to scene mapping."""

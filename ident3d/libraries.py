@@ -1,0 +1,61 @@
+"""The shared libraries of the system that bpy needs: which are missing, and what installs them."""
+
+import re
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+
+# shared library -> Debian and Ubuntu package, for what bpy's wheel expects from the system
+DEBIAN_PACKAGE: dict[str, str] = {
+    "libEGL.so.1": "libegl1",
+    "libGL.so.1": "libgl1",
+    "libICE.so.6": "libice6",
+    "libSM.so.6": "libsm6",
+    "libX11.so.6": "libx11-6",
+    "libXext.so.6": "libxext6",
+    "libXfixes.so.3": "libxfixes3",
+    "libXi.so.6": "libxi6",
+    "libXrender.so.1": "libxrender1",
+    "libXxf86vm.so.1": "libxxf86vm1",
+    "libgomp.so.1": "libgomp1",
+    "libvulkan.so.1": "libvulkan1",
+    "libxcb.so.1": "libxcb1",
+    "libxkbcommon.so.0": "libxkbcommon0",
+}
+
+
+def bpy_binary() -> Path | None:
+    """bpy's compiled module, found without importing it; None where bpy is not installed."""
+    spec = find_spec("bpy")
+    return Path(spec.origin) if spec and spec.origin else None
+
+
+def missing_libraries(binary: Path) -> list[str]:
+    """Names of the shared libraries that the dynamic linker does not find for `binary`, in order of name."""
+    try:
+        listing = subprocess.run(["ldd", str(binary)], capture_output=True, text=True, check=False).stdout
+    except FileNotFoundError:  # not a system with ldd; the import itself will then name the first missing library
+        return []
+    return sorted(set(re.findall(r"^\s*(\S+) => not found", listing, re.MULTILINE)))
+
+
+def install_line(libraries: list[str]) -> str:
+    """The line that installs `libraries` on Debian and Ubuntu, or names those that we know no package for."""
+    packages = sorted({DEBIAN_PACKAGE[name] for name in libraries if name in DEBIAN_PACKAGE})
+    unknown = [name for name in libraries if name not in DEBIAN_PACKAGE]
+    parts = [f"sudo apt-get install -y {' '.join(packages)}"] if packages else []
+    if unknown:
+        parts.append(f"and find the packages that hold {', '.join(unknown)}")
+    return " ".join(parts)
+
+
+def main() -> None:
+    """Print the Debian packages that are missing, one a line (for tools/setup)."""
+    binary = bpy_binary()
+    missing = missing_libraries(binary) if binary else []
+    for package in sorted({DEBIAN_PACKAGE[name] for name in missing if name in DEBIAN_PACKAGE}):
+        print(package)
+
+
+if __name__ == "__main__":
+    main()

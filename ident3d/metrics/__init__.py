@@ -1,0 +1,1 @@
+"""Identifiability scores: plain functions on two arrays."""

@@ -1,0 +1,1 @@
+"""Dataset folders on disk: shards, manifest, verify, import and export, pair sampling, torch Datasets."""

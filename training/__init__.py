@@ -1,0 +1,1 @@
+"""Encoders, output spaces, losses, views, the trainer, experiments as data, the report."""

@@ -107,7 +107,8 @@ def look_at_bpy() -> Finding:
     """Import bpy in a process of its own: a missing library or a crash must not take doctor with it."""
     binary = bpy_binary()
     if binary is None:
-        advice = "pip install 'ident3d[render]'" if platform.python_version_tuple()[:2] == BPY_PYTHON else "use Python 3.11 to render"
+        right_python = platform.python_version_tuple()[:2] == BPY_PYTHON
+        advice = "pip install 'ident3d[render]'" if right_python else "use Python 3.11 to render"
         return Finding("bpy (rendering)", "not installed", "missing", f"rendering is unavailable: {advice}")
     code = "import bpy; print(bpy.app.version_string)"
     trial = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -1,0 +1,163 @@
+"""A world: which latents a dataset has, how they are distributed, and how raw numbers become scene values."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ident3d.errors import UserError, unknown
+from ident3d.latents.arithmetic import atan2
+from ident3d.latents.attainable import attainable_r2
+from ident3d.latents.names import ANGLES, GROUPS, HUES, NAMES, POSITIONS, single_names
+
+# Scene → its own position, angle and hue ranges, in scene units (half widths).
+RANGES: Final = {
+    "3dident": (3.0, math.pi / 2, math.pi / 2),
+    "3dident-periodic": (3.0, math.pi, math.pi),
+}
+HUE_RULES: Final = ("published", "wrapped")
+SPHERE: Final = slice(3, 11)  # of the periodic world's raw numbers
+_SCENES_OWN: Any = None
+
+
+@dataclass(frozen=True)
+class World:
+    """The latent world of one scene. Raw latents are float32 in [-1, 1]; scene = range · raw.
+
+    `fixed` holds latents, or groups of them, at a raw value; a single latent's value goes before its group's.
+    Ranges not given are the scene's own. Every pixel depends on these settings, so the manifest keeps them all.
+    """
+
+    scene: str = "3dident"
+    position_range: float = _SCENES_OWN
+    angle_range: float = _SCENES_OWN
+    hue_range: float = _SCENES_OWN
+    fixed: Mapping[str, float] = field(default_factory=dict, hash=False)
+    hues: str = "published"
+
+    def __post_init__(self) -> None:
+        if self.scene not in RANGES:
+            raise unknown("scene", self.scene, RANGES)
+        if self.hues not in HUE_RULES:
+            raise UserError(f"Hues are {' or '.join(HUE_RULES)}, not {self.hues!r}.")
+        for name, own in zip(("position_range", "angle_range", "hue_range"), RANGES[self.scene], strict=True):
+            object.__setattr__(self, name, self._checked_range(name, own))
+        object.__setattr__(self, "fixed", self._checked_fixed())
+
+    def _checked_range(self, name: str, own: float) -> float:
+        given = getattr(self, name)
+        value = own if given is None else float(given)
+        if name == "position_range":
+            if not 0 < value < math.inf:
+                raise UserError(f"The position range must be a positive length in scene units, not {value:g}.")
+        elif self.periodic and value != own:
+            raise UserError(
+                f"The periodic world's angles and hues go once round; it takes no {name.replace('_', ' ')}."
+            )
+        elif not 0 < value <= math.pi:
+            raise UserError(
+                f"The {name.replace('_', ' ')} is a half width in radians above 0 and up to π, not {value:g}."
+            )
+        return value
+
+    def _checked_fixed(self) -> dict[str, float]:
+        singles: dict[str, float] = {}
+        for name, value in sorted(self.fixed.items(), key=lambda item: item[0] not in GROUPS):
+            number = float(value)
+            if not -1 <= number <= 1:
+                raise UserError(f"A latent is held fixed at a raw value from -1 to 1, so {name} cannot be {number:g}.")
+            singles |= dict.fromkeys(single_names(name), number)
+        if self.periodic and (angular := [name for name in singles if name not in GROUPS["position"]]):
+            raise UserError(
+                f"The periodic world draws its seven angles jointly on a sphere, so {angular[0]} cannot be held fixed; "
+                "the scene 3dident can do that."
+            )
+        return {name: singles[name] for name in NAMES if name in singles}
+
+    @property
+    def periodic(self) -> bool:
+        """Whether the angles live on the sphere S⁷ instead of a box."""
+        return self.scene == "3dident-periodic"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the raw numbers, in order."""
+        return (*NAMES[POSITIONS], *(f"sphere_{k}" for k in range(8))) if self.periodic else NAMES
+
+    @property
+    def n_raw(self) -> int:
+        return len(self.names)
+
+    def to_scene(self, raw: ArrayLike) -> NDArray[np.float32]:
+        """(n, n_raw) raw latents → (n, 10) scene values in the order of NAMES, float32.
+
+        Box: range · raw. Periodic: x and y as in the box, z = range · (raw + 1)/2, and the point on S⁷ turned to
+        spherical coordinates, all but the last of the seven angles doubled.
+        """
+        raw = np.asarray(raw, np.float64)
+        if raw.ndim != 2 or raw.shape[1] != self.n_raw:
+            raise UserError(f"Raw latents of {self.scene} have the shape (images, {self.n_raw}), not {raw.shape}.")
+        scene = np.empty((len(raw), len(NAMES)))
+        scene[:, POSITIONS] = raw[:, POSITIONS] * self.position_range
+        if self.periodic:
+            scene[:, 2] = (raw[:, 2] + 1) / 2 * self.position_range
+            scene[:, 3:] = _spherical_coordinates(raw[:, SPHERE])
+            scene[:, 3:-1] *= 2
+        else:
+            scene[:, ANGLES] = raw[:, ANGLES] * self.angle_range
+            scene[:, HUES] = raw[:, HUES] * self.hue_range
+        return scene.astype(np.float32)
+
+    def check_raw(self, raw: ArrayLike) -> NDArray[np.float32]:
+        """Latents from elsewhere as float32, or a sentence about what is wrong with them."""
+        raw = np.asarray(raw)
+        if raw.ndim != 2 or raw.shape[1] != self.n_raw:
+            raise UserError(f"Raw latents of {self.scene} have the shape (images, {self.n_raw}), not {raw.shape}.")
+        if raw.dtype.kind not in "fiu":
+            raise UserError(f"Raw latents are real numbers, not of the type {raw.dtype}.")
+        bad = np.argwhere(~(np.abs(raw) <= 1))
+        if len(bad):
+            row, column = bad[0]
+            raise UserError(
+                f"Raw latents lie in [-1, 1], but {self.names[column]} of image {row} is {raw[row, column]:g}."
+            )
+        if self.periodic:
+            length = np.linalg.norm(raw[:, SPHERE].astype(np.float64), axis=1)
+            off = np.flatnonzero(np.abs(length - 1) > 1e-3)
+            if len(off):
+                raise UserError(f"The last eight raw numbers have length 1, but in image {off[0]} {length[off[0]]:g}.")
+        return raw.astype(np.float32)
+
+    def attainable_r2(self) -> dict[str, float | None]:
+        """The R² that a perfect reader of the pictures reaches on each raw number; None where it is held fixed."""
+        return attainable_r2(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the manifest: JSON types only."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> "World":
+        """The inverse of as_dict; unknown settings are refused."""
+        known = [f.name for f in dataclasses.fields(cls)]
+        for name in settings:
+            if name not in known:
+                raise unknown("setting of a world", name, known)
+        return cls(**settings)
+
+
+def _spherical_coordinates(point: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Points (n, d + 1) on S^d → d angles: a_k = arccos(x_k / |(x_k … x_{d+1})|) in [0, π], the last in [0, 2π)."""
+    n, d = len(point), point.shape[1] - 1
+    angles = np.empty((n, d))
+    rest = np.zeros(n)  # the squared length of the coordinates after x_k, summed in this order on every machine
+    for k in range(d, 0, -1):
+        rest = rest + point[:, k] * point[:, k]
+        angles[:, k - 1] = atan2(np.sqrt(rest), point[:, k - 1])
+    last = atan2(point[:, d], point[:, d - 1])
+    angles[:, d - 1] = np.where(last < 0, 2 * math.pi + last, last)
+    return angles

@@ -1,0 +1,46 @@
+"""Drawing a world's latents for any range of images."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ident3d.latents.arithmetic import Float64, normal_quantile
+from ident3d.latents.names import NAMES
+from ident3d.latents.streams import uniform_float32, uniform_float64, words
+from ident3d.latents.worlds import SPHERE, World
+
+
+class Draws(NamedTuple):
+    """Raw latents (count, n_raw) float32 and, for scenes that have them, classes (count,) int8."""
+
+    raw: NDArray[np.float32]
+    classes: NDArray[np.int8] | None
+
+
+def draw(world: World, *, seed: int, split: str, start: int, count: int) -> Draws:
+    """The latents of images start … start+count-1: z ~ U[-1, 1]^10, or U[-1, 1]³ × U(S⁷) for the periodic world.
+
+    A latent held fixed leaves the others as they would have been. The same on every machine and for any cutting of
+    the range: words from an integer generator, then operations that IEEE 754 fixes to the last bit (see arithmetic).
+    """
+    word = words(seed, split, start, count)
+    if world.periodic:
+        raw = np.empty((count, world.n_raw), np.float32)
+        raw[:, :3] = uniform_float32(word[:, :3])
+        raw[:, SPHERE] = _uniform_on_sphere(word[:, SPHERE])
+    else:
+        raw = uniform_float32(word[:, : world.n_raw])
+    for name, value in world.fixed.items():
+        raw[:, NAMES.index(name)] = value
+    return Draws(raw, None)
+
+
+def _uniform_on_sphere(word: NDArray[np.uint64]) -> Float64:
+    """g / |g| with g ~ N(0, 1)^d."""
+    g = normal_quantile(uniform_float64(word))
+    square = np.zeros(len(g))
+    for column in g.T:  # not np.sum: its order of additions is NumPy's own affair
+        square = square + column * column
+    point: Float64 = g / np.sqrt(square)[:, None]
+    return point

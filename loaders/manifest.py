@@ -1,0 +1,113 @@
+"""``shards.jsonl``: one line per finished shard, appended when the shard is safely on disk."""
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ident3d.loaders.files import sha256, sync_folder, write_atomically
+from ident3d.loaders.shards import MEND
+
+from ident3d.errors import UserError
+
+FILE = "shards.jsonl"
+NAME = re.compile(r"[0-9]{5,12}\.h5")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A finished shard: its file, the images first … first+count-1, hash and size, Σ x and Σ x² per channel."""
+
+    name: str
+    first: int
+    count: int
+    sha256: str
+    bytes: int
+    pixel_sum: tuple[int, int, int]
+    pixel_sum_squares: tuple[int, int, int]
+
+    @property
+    def stop(self) -> int:
+        return self.first + self.count
+
+    def line(self) -> str:
+        return json.dumps(asdict(self)) + "\n"
+
+
+def shard_name(number: int, shards: int) -> str:
+    """00042.h5: the shard's number, padded to the number of shards and to at least five digits."""
+    return f"{number:0{max(5, len(str(shards - 1)))}d}.h5"
+
+
+def parse_line(line: str) -> Entry:
+    """One manifest line, every field checked: nothing read from disk is trusted."""
+    content: dict[str, Any] = json.loads(line)
+    sums = {name: tuple(content[name]) for name in ("pixel_sum", "pixel_sum_squares")}
+    entry = Entry(**content | sums)
+    numbers = (entry.first, entry.count, entry.bytes, *entry.pixel_sum, *entry.pixel_sum_squares)
+    if not all(type(number) is int and number >= 0 for number in numbers) or len(numbers) != 9 or not entry.count:
+        raise ValueError("a count, size or sum is not a whole number")
+    if not (isinstance(entry.name, str) and NAME.fullmatch(entry.name)):
+        raise ValueError(f"{entry.name!r} is not the name of a shard")
+    if not (isinstance(entry.sha256, str) and re.fullmatch(r"[0-9a-f]{64}", entry.sha256)):
+        raise ValueError("the hash is not a sha256")
+    return entry
+
+
+def read_entries(folder: Path) -> list[Entry]:
+    """The finished shards in order of their images. A last line cut short by a crash is no entry."""
+    path = folder / FILE
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    entries: dict[int, Entry] = {}
+    for number, line in enumerate(lines[:-1], 1):  # what follows the last line feed was never finished
+        try:
+            entry = parse_line(line)
+        except (ValueError, TypeError) as error:
+            raise UserError(f"{path} is damaged in line {number} ({error}); {MEND}") from None
+        entries[entry.first] = entry
+    return [entries[first] for first in sorted(entries)]
+
+
+def readable_entries(folder: Path) -> list[Entry]:
+    """For repair: the entries of all lines that can be read."""
+    path = folder / FILE
+    if not path.exists():
+        return []
+    entries: dict[int, Entry] = {}
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+        try:
+            entry = parse_line(line)
+        except (ValueError, TypeError):
+            continue
+        entries[entry.first] = entry
+    return [entries[first] for first in sorted(entries)]
+
+
+def append_entry(folder: Path, entry: Entry) -> None:
+    """Add a finished shard and sync. A line that a crash cut short is dropped first."""
+    path = folder / FILE
+    new = not path.exists()
+    with path.open("a+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        if end:
+            file.seek(end - 1)
+            if file.read(1) != b"\n":
+                file.seek(0)
+                file.truncate(file.read().rfind(b"\n") + 1)
+        file.write(entry.line().encode())
+        file.flush()
+        os.fsync(file.fileno())
+    if new:
+        sync_folder(folder)
+
+
+def write_entries(folder: Path, entries: Iterable[Entry]) -> str:
+    """Rewrite the manifest in order of the images; returns its sha256."""
+    data = "".join(entry.line() for entry in sorted(entries, key=lambda entry: entry.first)).encode()
+    write_atomically(folder / FILE, data)
+    return sha256(data)

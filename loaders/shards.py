@@ -1,0 +1,132 @@
+"""One shard: an HDF5 file of some consecutive images with their latents, readable alone and by plain h5py.
+
+Images are one gzip chunk each. The chunks are deflated and inflated by libdeflate, around HDF5's own filter: the same
+format, a third of the time (`ident3d bench shards`).
+"""
+
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import deflate
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from ident3d.errors import UserError
+
+FORMAT = "ident3d-shard"
+FORMAT_VERSION = 1
+GZIP_LEVEL = 9
+MEND = "`ident3d verify --repair`, then the same `ident3d render` makes it again."
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Consecutive images (n, H, W, 3) uint8 with their raw and scene latents, indices and, where there are, classes."""
+
+    images: NDArray[np.uint8]
+    raw_latents: NDArray[np.float32]
+    scene_latents: NDArray[np.float32]
+    index: NDArray[np.int64]
+    classes: NDArray[np.int8] | None = None
+
+    def pixel_sums(self) -> tuple[list[int], list[int]]:
+        """Per channel Σ x and Σ x² over all pixels, exact integers."""
+        counts = np.stack([np.bincount(self.images[..., c].ravel(), minlength=256) for c in range(3)])
+        levels = np.arange(256)
+        return [int(v) for v in counts @ levels], [int(v) for v in counts @ levels**2]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything but the images, by its name in the file."""
+        arrays: dict[str, NDArray[Any]] = {
+            "raw_latents": self.raw_latents,
+            "scene_latents": self.scene_latents,
+            "index": self.index,
+        }
+        return arrays if self.classes is None else arrays | {"class": self.classes}
+
+
+def encode_shard(shard: Shard, settings: dict[str, Any]) -> bytes:
+    """The shard as the bytes of an HDF5 file; equal shards and settings give equal bytes."""
+    buffer = io.BytesIO()
+    count, height, width, _ = shard.images.shape
+    with h5py.File(buffer, "w") as file:
+        file.attrs["format"] = np.bytes_(FORMAT)
+        file.attrs["format_version"] = FORMAT_VERSION
+        file.attrs["settings"] = np.bytes_(json.dumps(settings, sort_keys=True))
+        images = file.create_dataset(
+            "images",
+            shard.images.shape,
+            np.uint8,
+            chunks=(1, height, width, 3),
+            compression="gzip",
+            compression_opts=GZIP_LEVEL,
+        )
+        for i in range(count):
+            chunk = deflate.zlib_compress(np.ascontiguousarray(shard.images[i]).tobytes(), GZIP_LEVEL)
+            images.id.write_direct_chunk((i, 0, 0, 0), bytes(chunk))
+        for name, values in shard.arrays().items():
+            file.create_dataset(name, data=values)
+    return buffer.getvalue()
+
+
+def read_shard(path: Path) -> Shard:
+    """All of a shard file, every image inflated. Any damage is one sentence that names the file."""
+    try:
+        with h5py.File(path, "r") as file:
+            check_layout(file, path)
+            dataset = file["images"]
+            images = np.empty(dataset.shape, np.uint8)
+            for i in range(len(images)):
+                mask, chunk = dataset.id.read_direct_chunk((i, 0, 0, 0))
+                images[i] = inflate(chunk, mask, images[i].shape)
+            latents = {name: file[name][()] for name in file if name != "images"}
+            classes = latents.pop("class", None)
+            return Shard(images, **latents, classes=classes)
+    except FileNotFoundError:
+        raise UserError(f"The shard {path} is missing; {MEND}") from None
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError, deflate.DeflateError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"The shard {path} is damaged ({error}); {MEND}") from None
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The settings that a shard file records of itself."""
+    with h5py.File(path, "r") as file:
+        check_layout(file, path)
+        settings: dict[str, Any] = json.loads(bytes(file.attrs["settings"]).decode())
+        return settings
+
+
+def inflate(chunk: bytes, mask: int, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """One stored chunk → its image; `mask` says whether HDF5 stored it without the gzip filter."""
+    size = int(np.prod(shape))
+    data = chunk if mask & 1 else deflate.zlib_decompress(chunk, size)
+    if len(data) != size:
+        raise ValueError(f"an image of {len(data)} bytes where {size} are due")
+    return np.frombuffer(data, np.uint8).reshape(shape)
+
+
+def check_layout(file: h5py.File, path: Path) -> None:
+    """Refuse what is not a plain shard: other formats, links, external or virtual storage, wrong shapes and types."""
+    if bytes(file.attrs.get("format", b"")) != FORMAT.encode():
+        raise UserError(f"{path} is not an ident3d shard.")
+    version = int(file.attrs["format_version"])
+    if version != FORMAT_VERSION:
+        raise UserError(f"{path} has shard format {version}; this ident3d reads format {FORMAT_VERSION}.")
+    if not {"images", "raw_latents", "scene_latents", "index"} <= set(file):
+        raise UserError(f"{path} lacks one of images, raw_latents, scene_latents and index.")
+    for name in file:
+        if not isinstance(file.get(name, getlink=True), h5py.HardLink) or not isinstance(file[name], h5py.Dataset):
+            raise UserError(f"{path} holds a link or a group where only datasets belong: {name}.")
+        if file[name].is_virtual or file[name].external:
+            raise UserError(f"{path} takes {name} from another file, which is not allowed.")
+        if len(file[name]) != len(file["images"]):
+            raise UserError(f"{path} has {len(file['images'])} images but {len(file[name])} rows of {name}.")
+    images = file["images"]
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3 or images.chunks != (1, *images.shape[1:]):
+        raise UserError(f"{path} stores its images in another way than one uint8 chunk of H×W×3 each.")

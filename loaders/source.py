@@ -1,0 +1,53 @@
+"""Where a dataset's latents come from: drawn from a seed, copied from a file, or imported with the images."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ident3d.loaders.files import sha256_of_file
+from numpy.typing import NDArray
+
+from ident3d.errors import UserError
+from ident3d.latents.draws import Draws, draw
+from ident3d.latents.worlds import World
+
+COPY = "latents.npy"
+
+
+def world_of(settings: Mapping[str, Any]) -> World:
+    """The latent world that the settings describe."""
+    return World.from_dict(settings["world"])
+
+
+def read_latents_file(path: Path) -> NDArray[Any]:
+    """A .npy file of raw latents, without pickle."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read as a .npy file of numbers: {error}.") from None
+    if not isinstance(loaded, np.ndarray):
+        raise UserError(f"{path} holds several arrays; --latents takes a .npy file with one.")
+    return loaded
+
+
+def drawn(seed: int, split: str) -> dict[str, Any]:
+    """The source of latents that are drawn: image i depends on world, seed, split and i alone."""
+    return {"kind": "draw", "seed": seed, "split": split}
+
+
+def copied(folder: Path, seed: int, split: str) -> dict[str, Any]:
+    """The source of latents that a file beside the shards gives; seed and split key the noise of the pixels."""
+    return {"kind": "file", "sha256": sha256_of_file(folder / COPY), "seed": seed, "split": split}
+
+
+def recorded_latents(folder: Path, settings: Mapping[str, Any], first: int, count: int) -> Draws | None:
+    """Raw latents and classes of images first … first+count-1 as their source gives them; None for imported data."""
+    source = settings["source"]
+    if source["kind"] == "draw":
+        return draw(world_of(settings), seed=source["seed"], split=source["split"], start=first, count=count)
+    if source["kind"] == "file":
+        if sha256_of_file(folder / COPY) != source["sha256"]:
+            raise UserError(f"{folder / COPY} is not the file that this dataset was begun with.")
+        return Draws(read_latents_file(folder / COPY)[first : first + count].astype(np.float32), None)
+    return None

@@ -1,0 +1,33 @@
+"""bpy, imported so that Blender's task library starts no threads beyond those a render asks for.
+
+TBB counts the CPUs this process may run on once, while bpy loads, and keeps one worker thread per CPU. During a
+single-threaded Cycles render the idle workers spin and can burn as much CPU time as the render itself. Shown a single
+CPU while it loads, TBB keeps none; a render that asks for more threads still gets them.
+
+Nor does it find a folder of the user's: no preferences, scripts or add-ons are read, no cache is written there.
+"""
+
+import os
+import sys
+from typing import Any
+
+os.environ["BLENDER_USER_RESOURCES"] = os.path.join(os.devnull, "none")  # noqa: PTH118, a place where nothing can be
+
+if "bpy" not in sys.modules and hasattr(os, "sched_setaffinity"):
+    _allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(_allowed)})
+    try:
+        import bpy
+    finally:
+        os.sched_setaffinity(0, _allowed)
+else:
+    import bpy
+
+import mathutils  # a module that exists once bpy is loaded
+
+__all__ = ["bpy", "current_scene", "mathutils"]
+
+
+def current_scene() -> Any:
+    """The scene; untyped, for its stubs know neither Cycles' settings nor that it is there."""
+    return bpy.context.scene

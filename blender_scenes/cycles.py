@@ -1,0 +1,77 @@
+"""Cycles set up for one quality, size and device, every setting that a factory default would get wrong included."""
+
+from typing import Any
+
+from ident3d.blender_scenes.blender import bpy, current_scene
+from ident3d.blender_scenes.focus import Box
+from ident3d.blender_scenes.quality import Quality
+from ident3d.errors import UserError, unknown
+
+GPUS = ("optix", "cuda", "hip", "metal")  # in the order in which "auto" tries them
+DEVICES = ("cpu", *GPUS, "auto")
+
+
+def configure(quality: Quality, size: int, *, threads: int) -> None:
+    """Everything but the device and what changes from image to image."""
+    scene = current_scene()
+    render, cycles = scene.render, scene.cycles
+    render.engine = "CYCLES"
+    render.resolution_x = render.resolution_y = size
+    render.resolution_percentage = 100
+    render.threads_mode, render.threads = "FIXED", threads
+    render.use_persistent_data = True
+    render.use_compositing = render.use_sequencer = False
+    render.use_crop_to_border = True
+    render.film_transparent = False
+    cycles.sampling_pattern = quality.pattern
+    cycles.use_adaptive_sampling = cycles.use_light_tree = cycles.auto_scrambling_distance = False
+    cycles.max_bounces, cycles.transparent_max_bounces = 0, 8
+    cycles.blur_glossy = 2.0
+    cycles.sample_clamp_direct = cycles.sample_clamp_indirect = 0.0
+    cycles.pixel_filter_type, cycles.filter_width = "BLACKMAN_HARRIS", 1.5
+    cycles.use_denoising = quality.denoising == "cycles"
+    cycles.denoiser = "OPENIMAGEDENOISE"
+
+
+def choose_device(device: str, gpu_index: int) -> str:
+    """Make Cycles use the device; return the kind it is, "auto" resolved."""
+    if device not in DEVICES:
+        raise unknown("device", device, DEVICES)
+    cycles = current_scene().cycles
+    context: Any = bpy.context
+    preferences = context.preferences.addons["cycles"].preferences
+    cycles.device = "CPU"
+    for kind in GPUS if device == "auto" else (device,) if device != "cpu" else ():
+        found = _gpus(preferences, kind)
+        if gpu_index < len(found):
+            preferences.compute_device_type = kind.upper()
+            for gpu in preferences.devices:
+                gpu.use = gpu.id == found[gpu_index].id and gpu.type == kind.upper()
+            cycles.device = "GPU"
+            return kind
+        if device != "auto":
+            raise UserError(
+                f"Blender finds {len(found) or 'no'} {kind} GPU{'s' * (len(found) != 1)} here, "
+                f"so there is no number {gpu_index}; take --device cpu or auto."
+            )
+    return "cpu"
+
+
+def _gpus(preferences: Any, kind: str) -> list[Any]:
+    built_in = {entry[0] for entry in preferences.get_device_types(bpy.context)}
+    return list(preferences.get_devices_for_type(kind.upper())) if kind.upper() in built_in else []
+
+
+def aim(box: Box, size: int, *, first: int, last: int, seed: int) -> None:
+    """Render samples first to last - 1 of the pixel sequences that `seed` gives, of the pixels in the box alone."""
+    scene = current_scene()
+    render, cycles = scene.render, scene.cycles
+    render.use_border = box != (0, 0, size, size)
+    # A quarter of a pixel keeps Blender's rounding down of size * fraction on the right side.
+    render.border_min_x, render.border_max_x = (box.left + 0.25) / size, (box.right + 0.25) / size
+    render.border_min_y, render.border_max_y = (size - box.bottom + 0.25) / size, (size - box.top + 0.25) / size
+    cycles.seed = seed
+    cycles.samples = last
+    cycles.use_sample_subset = True
+    cycles.sample_offset, cycles.sample_subset_length = first, last - first
+    scene.update_tag()  # without it, the renderer of the image before keeps its own seed and samples

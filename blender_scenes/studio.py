@@ -1,0 +1,154 @@
+"""A warm Blender scene that turns scene latents into images."""
+
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ident3d.blender_scenes.blender import bpy, current_scene
+from ident3d.blender_scenes.cycles import aim, choose_device, configure
+from ident3d.blender_scenes.denoise import Denoiser
+from ident3d.blender_scenes.focus import Box, focus
+from ident3d.blender_scenes.materials import MATERIALS
+from ident3d.blender_scenes.quality import QUALITIES, Quality
+from ident3d.blender_scenes.readback import render_linear
+from ident3d.blender_scenes.silence import silent
+from ident3d.blender_scenes.srgb import to_srgb8
+from ident3d.blender_scenes.stage import FOCAL, HEIGHT, build_stage, pose
+from ident3d.blender_scenes.teapot import teapot
+from ident3d.errors import UserError, unknown
+
+LATENTS = 10
+_SMALLEST, _LARGEST = 8, 8192
+
+
+class Studio:
+    """The 3DIdent scene, built once in code from Blender's factory settings; an image takes no loading.
+
+    Blender holds one scene per process, so the newest studio owns it and older ones refuse to render.
+    """
+
+    _owner: ClassVar["Studio | None"] = None
+
+    def __init__(
+        self,
+        *,
+        size: int = 224,
+        quality: str | Quality = "standard",
+        material: str = "rubber",
+        hues: Literal["published", "wrapped"] = "published",
+        device: str = "cpu",
+        gpu_index: int = 0,
+        threads: int = 1,
+    ) -> None:
+        if isinstance(quality, str) and quality not in QUALITIES:
+            raise unknown("quality", quality, QUALITIES)
+        if material not in MATERIALS:
+            raise unknown("material", material, MATERIALS)
+        if hues not in ("published", "wrapped"):
+            raise unknown("hue rule", hues, ("published", "wrapped"))
+        if not _SMALLEST <= size <= _LARGEST:
+            raise UserError(f"An image size of {size} is not possible; take {_SMALLEST} to {_LARGEST} pixels.")
+        if threads < 1:
+            raise UserError(f"A studio needs at least one thread, not {threads}.")
+        self.size = size
+        self.quality = QUALITIES[quality] if isinstance(quality, str) else quality
+        self.hues = hues
+        self._points: dict[str, NDArray[np.float64]] = {}
+        self._denoiser: Denoiser | None = None
+        Studio._owner = self
+        with silent():
+            bpy.ops.wm.read_factory_settings(use_empty=True)
+            configure(self.quality, size, threads=threads)
+            self.device = choose_device(device, gpu_index)
+            self._material = MATERIALS[material]()
+            self._stage = build_stage(self._material, spots=self.quality.spots, light_mis=self.quality.light_mis)
+            if self.quality.denoising not in ("none", "cycles"):
+                self._denoiser = Denoiser(size, precision=self.quality.denoising)
+        self.add_mesh("Teapot", *teapot())
+
+    def add_mesh(self, name: str, vertices: ArrayLike, faces: ArrayLike) -> None:
+        """Register a mesh, (V, 3) vertices before the object's scale of 1.5 and (F, 3 or 4) corners.
+
+        A face of four corners whose last two are equal is a triangle. Shading is smooth.
+        """
+        self._own()
+        points, corners = np.asarray(vertices, dtype=np.float32), np.asarray(faces, dtype=np.int32)
+        if points.ndim != 2 or points.shape[1] != 3 or not np.isfinite(points).all():
+            raise UserError(f"The vertices of mesh {name!r} must be finite and of shape (V, 3), not {points.shape}.")
+        if corners.ndim != 2 or corners.shape[1] not in (3, 4) or corners.min() < 0 or corners.max() >= len(points):
+            raise UserError(f"The faces of mesh {name!r} must be (F, 3) or (F, 4) indices below {len(points)}.")
+        used = np.ones(corners.shape, dtype=bool)
+        if corners.shape[1] == 4:
+            used[:, 3] = corners[:, 3] != corners[:, 2]
+        lengths = used.sum(axis=1)
+        mesh = bpy.data.meshes.get(name) or bpy.data.meshes.new(name)
+        mesh.clear_geometry()
+        mesh.vertices.add(len(points))
+        mesh.vertices.foreach_set("co", points.reshape(-1))
+        mesh.loops.add(int(lengths.sum()))
+        mesh.loops.foreach_set("vertex_index", corners[used])
+        mesh.polygons.add(len(corners))
+        mesh.polygons.foreach_set("loop_start", np.cumsum(lengths) - lengths)
+        mesh.materials.clear()
+        mesh.materials.append(self._material)
+        mesh.update(calc_edges=True)
+        mesh.shade_smooth()
+        self._points[name] = points.astype(np.float64)
+
+    def render(self, scene_latents: ArrayLike, *, seed: int, mesh: str = "Teapot") -> NDArray[np.uint8]:
+        """The image, (size, size, 3), of (x, y, z, phi, theta, psi, spotlight position, hues of object, spot, ground).
+
+        Equal bytes for equal latents, seed, mesh and studio settings, whatever was rendered before and with however
+        many threads. The object stands at (x, y, z + H / 2).
+        """
+        return to_srgb8(self.render_linear(scene_latents, seed=seed, mesh=mesh))
+
+    def render_linear(self, scene_latents: ArrayLike, *, seed: int, mesh: str = "Teapot") -> NDArray[np.float32]:
+        """The same image before it is coded as sRGB and rounded."""
+        self._own()
+        latents = np.asarray(scene_latents, dtype=np.float32)
+        if latents.shape != (LATENTS,) or not np.isfinite(latents).all():
+            raise UserError(f"A scene needs {LATENTS} finite latents, not {latents.tolist()}.")
+        if mesh not in self._points:
+            raise unknown("mesh", mesh, self._points)
+        if not 0 <= seed < 2**31:
+            raise UserError(f"A noise seed lies in [0, 2^31), which {seed} does not.")
+        quality, whole = self.quality, Box(0, 0, self.size, self.size)
+        with silent():
+            self._stage.actor.data = bpy.data.meshes[mesh]
+            pose(self._stage, latents, wrapped_hues=self.hues == "wrapped")
+            aim(whole, self.size, first=0, last=quality.samples, seed=seed)
+            image = render_linear()
+            if quality.focus_samples > quality.samples:
+                box = self._focus(mesh)
+                aim(box, self.size, first=quality.samples, last=quality.focus_samples, seed=seed)
+                share = quality.samples / quality.focus_samples
+                image[box.window] = share * image[box.window] + (1 - share) * render_linear()
+            return image if self._denoiser is None else self._denoiser(image)
+
+    def _focus(self, mesh: str) -> Box:
+        actor, spot = self._stage.actor, self._stage.spots[0]
+        placed = np.array(actor.matrix_basis, dtype=np.float64)
+        points = self._points[mesh] @ placed[:3, :3].T + placed[:3, 3]
+        camera = np.array(current_scene().camera.matrix_basis, dtype=np.float64)
+        return focus(points, np.array(spot.location, dtype=np.float64), -HEIGHT, camera, FOCAL, self.size)
+
+    def _own(self) -> None:
+        if Studio._owner is not self:
+            raise RuntimeError("This studio was closed, or a newer one took Blender's scene over.")
+
+    def close(self) -> None:
+        """Empty the scene and free the denoiser."""
+        if self._denoiser is not None:
+            self._denoiser.close()
+        if Studio._owner is self:
+            Studio._owner = None
+            with silent():
+                bpy.ops.wm.read_factory_settings(use_empty=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

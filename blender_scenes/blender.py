@@ -9,9 +9,13 @@ Nor does it find a folder of the user's: no preferences, scripts or add-ons are 
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 os.environ["BLENDER_USER_RESOURCES"] = os.path.join(os.devnull, "none")  # noqa: PTH118, a place where nothing can be
+
+# A parent that has loaded bpy hands its sys.path to spawned children, where Blender's script folders hide the module.
+sys.path[:] = [folder for folder in sys.path if not Path(folder, "bpy_types.py").exists()]
 
 if "bpy" not in sys.modules and hasattr(os, "sched_setaffinity"):
     _allowed = os.sched_getaffinity(0)
@@ -23,7 +27,7 @@ if "bpy" not in sys.modules and hasattr(os, "sched_setaffinity"):
 else:
     import bpy
 
-import mathutils  # a module that exists once bpy is loaded
+import mathutils  # noqa: E402, a module that exists once bpy is loaded
 
 __all__ = ["bpy", "current_scene", "mathutils"]
 

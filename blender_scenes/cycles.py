@@ -3,12 +3,10 @@
 from typing import Any
 
 from ident3d.blender_scenes.blender import bpy, current_scene
+from ident3d.blender_scenes.choices import DEVICES, GPUS
 from ident3d.blender_scenes.focus import Box
 from ident3d.blender_scenes.quality import Quality
 from ident3d.errors import UserError, unknown
-
-GPUS = ("optix", "cuda", "hip", "metal")  # in the order in which "auto" tries them
-DEVICES = ("cpu", *GPUS, "auto")
 
 
 def configure(quality: Quality, size: int, *, threads: int) -> None:
@@ -55,6 +53,12 @@ def choose_device(device: str, gpu_index: int) -> str:
                 f"so there is no number {gpu_index}; take --device cpu or auto."
             )
     return "cpu"
+
+
+def count_gpus() -> dict[str, int]:
+    """How many GPUs Cycles finds here, kind by kind."""
+    preferences = bpy.context.preferences.addons["cycles"].preferences  # type: ignore[union-attr]
+    return {kind: len(_gpus(preferences, kind)) for kind in GPUS}
 
 
 def _gpus(preferences: Any, kind: str) -> list[Any]:

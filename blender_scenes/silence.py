@@ -53,6 +53,8 @@ def silent() -> Iterator[None]:
         failure: Exception | None = None
         try:
             yield
+        except UserError:
+            raise
         except Exception as error:
             failure = error
         finally:

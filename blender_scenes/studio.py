@@ -1,6 +1,6 @@
 """A warm Blender scene that turns scene latents into images."""
 
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,7 +36,7 @@ class Studio:
         size: int = 224,
         quality: str | Quality = "standard",
         material: str = "rubber",
-        hues: Literal["published", "wrapped"] = "published",
+        hues: str = "published",
         device: str = "cpu",
         gpu_index: int = 0,
         threads: int = 1,

@@ -1,0 +1,19 @@
+"""``ident3d info``."""
+
+import json
+from pathlib import Path
+
+import click
+
+from ident3d.commands.options import dataset_argument, json_option
+
+
+@click.command()
+@dataset_argument
+@json_option
+def info(directory: Path, as_json: bool) -> None:
+    """Say what a dataset folder holds: settings, totals, and what can be learned of each latent at best."""
+    from ident3d.info import info as look
+
+    found = look(directory)
+    click.echo(json.dumps(found.as_dict(), indent=2) if as_json else found.table())

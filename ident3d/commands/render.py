@@ -1,0 +1,93 @@
+"""``ident3d render``."""
+
+import json
+import signal
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ident3d.commands.options import json_option, recipe_of, recipe_options, root_option
+
+
+@click.command()
+@click.option("--n", type=int, help="How many images; with --latents, all of the file's rows by default.")
+@recipe_options
+@click.option("--out", type=click.Path(path_type=Path), help="The dataset's folder; else named after the settings.")
+@root_option
+@click.option("--latents", type=click.Path(path_type=Path), help="Render the rows of this .npy file of raw latents.")
+@click.option("--workers", type=int, help="Render processes at work at the same time; one a core by default.")
+@click.option("--shard-size", type=int, help="Images in a shard file; 256 by default, fewer for small datasets.")
+@click.option("--dry-run", is_flag=True, help="Render a few images, print expected time, disk and cost, write nothing.")
+@click.option("--core-hour-price", default=0.04, show_default=True, help="For --dry-run: the price of a core-hour.")
+@click.option("--fresh", is_flag=True, help="Delete the dataset that the folder holds, then start anew.")
+@click.option("--yes", is_flag=True, help="Do not ask before --fresh deletes.")
+@json_option
+def render(
+    n: int | None,
+    out: Path | None,
+    root: Path | None,
+    latents: Path | None,
+    workers: int | None,
+    shard_size: int | None,
+    dry_run: bool,
+    core_hour_price: float,
+    fresh: bool,
+    yes: bool,
+    as_json: bool,
+    **recipe_settings: Any,
+) -> int:
+    """Render a dataset of images with known latents.
+
+    Image i depends on the settings and on i alone. The same command continues what an interrupted run left, a larger
+    --n grows a folder given by --out, and `ident3d verify` checks the result.
+
+    \b
+      ident3d render --n 1000                                 a first look, some minutes
+      ident3d render --n 250000                               the training set of 3DIdent
+      ident3d render --n 25000 --split test                   its test set
+      ident3d render --n 10000 --size 64 --fix rotation=0     a small study
+    """
+    from ident3d.estimate import estimate
+    from ident3d.render import render
+    from ident3d.root import data_root
+
+    recipe = recipe_of(recipe_settings)
+    if dry_run:
+        expected = estimate(n, recipe, out=out, root=root, latents=latents, workers=workers)
+        cost = expected.core_hours * core_hour_price
+        if as_json:
+            click.echo(json.dumps(asdict(expected) | {"path": str(expected.path), "cost": cost}))
+        else:
+            click.echo(
+                f"{expected.images:,} images to {expected.path}\n"
+                f"time  {expected.hours:.2f} hours with {expected.workers} workers here "
+                f"({expected.seconds_per_image:.2f} s an image)\n"
+                f"disk  {expected.bytes / 1e9:.2f} GB of {expected.free_bytes / 1e9:.1f} GB free\n"
+                f"cost  {expected.core_hours:.1f} core-hours, {cost:.2f} at {core_hour_price:g} each"
+            )
+        return 0
+    if fresh and not yes:
+        target = out or data_root(root) / recipe.name(n or 0)
+        click.confirm(f"Delete the dataset in {target}?", abort=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a batch system's stop is a Ctrl-C
+    try:
+        done = render(
+            n, recipe, out=out, root=root, latents=latents, workers=workers, shard_size=shard_size, fresh=fresh
+        )
+    except KeyboardInterrupt:
+        click.echo("\nInterrupted. Finished shards are kept; the same command goes on from there.", err=True)
+        return 130
+    if as_json:
+        click.echo(json.dumps(asdict(done) | {"path": str(done.path)}))
+    elif done.complete:
+        click.echo(f"{done.path} is complete: {done.n:,} images, {done.rendered:,} of them rendered now.")
+    for failure in done.failures:
+        job = failure.job
+        click.echo(
+            f"Shard {job.name} (images {job.first}-{job.first + job.count - 1}) failed: {failure.reason}", err=True
+        )
+    if done.failures:
+        click.echo(f"{len(done.failures)} shards of {done.path} are missing; the same command tries again.", err=True)
+    return 1 if done.failures else 0

@@ -1,0 +1,37 @@
+"""``info``: what a dataset folder holds, at a glance."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from ident3d.loaders.card import facts
+from ident3d.loaders.folder import Folder, open_folder
+from ident3d.loaders.source import world_of
+
+
+@dataclass(frozen=True)
+class Info:
+    """A dataset's description, how much of it is finished, and each latent's attainable R² (None: held fixed)."""
+
+    folder: Folder
+    attainable_r2: dict[str, float | None]
+
+    def as_dict(self) -> dict[str, Any]:
+        finished = {"path": str(self.folder.path), "finished": self.folder.finished, "shards": len(self.folder.entries)}
+        return finished | self.folder.description.as_dict() | {"attainable_r2": self.attainable_r2}
+
+    def table(self) -> str:
+        description = self.folder.description
+        state = "complete" if description.complete else f"{self.folder.finished:,} of {description.n:,} images finished"
+        rows = [("folder", str(self.folder.path)), ("state", state), ("shards", str(len(self.folder.entries)))]
+        shown = tabulate([*rows, *facts(description)], tablefmt="plain", maxcolwidths=[None, 80], disable_numparse=True)
+        latents = [(name, "held fixed" if r2 is None else f"{r2:.4f}") for name, r2 in self.attainable_r2.items()]
+        return f"{shown}\n\n{tabulate(latents, headers=('latent', 'attainable R²'), disable_numparse=True)}"
+
+
+def info(path: Path | str) -> Info:
+    """Open a dataset folder and say what it is."""
+    folder = open_folder(path)
+    return Info(folder, world_of(folder.description.settings).attainable_r2())

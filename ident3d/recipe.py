@@ -1,0 +1,70 @@
+"""A recipe: everything that the pixels of a dataset depend on, but for where its latents come from."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+from ident3d.errors import UserError, unknown
+from ident3d.latents.worlds import World
+from ident3d.libraries import bpy_binary
+
+PLAIN_WORLD = World()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to render. Every pixel of image i depends on these settings and on i alone, never on n."""
+
+    world: World = PLAIN_WORLD
+    split: str = "train"
+    seed: int = 0
+    size: int = 224
+    quality: str = "standard"
+    material: str = "rubber"
+    device: str = "cpu"
+
+    def settings(self, source: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings as the manifest keeps them, with every version that pixels depend on."""
+        from ident3d.blender_scenes.quality import QUALITIES
+
+        return {
+            "world": self.world.as_dict(),
+            "source": dict(source),
+            "size": self.size,
+            "quality": {"name": self.quality, **asdict(QUALITIES[self.quality])},
+            "material": self.material,
+            "device": self.device,
+            "versions": {name: version(name) for name in ("ident3d", "bpy")},
+        }
+
+    def check(self) -> None:
+        """One sentence about the first setting that cannot be rendered."""
+        from ident3d.blender_scenes.quality import MATERIAL_NAMES, QUALITIES
+
+        if self.quality not in QUALITIES:
+            raise unknown("quality", self.quality, QUALITIES)
+        if self.material not in MATERIAL_NAMES:
+            raise unknown("material", self.material, MATERIAL_NAMES)
+        if not 16 <= self.size <= 4096:
+            raise UserError(f"Images are 16 to 4096 pixels wide, not {self.size}.")
+        if bpy_binary() is None:
+            raise UserError("Rendering needs Blender's bpy: with Python 3.11, pip install 'ident3d[render]'.")
+
+    def name(self, n: int) -> str:
+        """The default folder name: scene, split, n and whatever differs from the defaults."""
+        plain = Recipe()
+        parts = [self.world.scene, self.split, str(n)]
+        parts += [f"seed{self.seed}"] if self.seed != plain.seed else []
+        parts += [f"{self.size}px"] if self.size != plain.size else []
+        parts += [getattr(self, a) for a in ("quality", "material", "device") if getattr(self, a) != getattr(plain, a)]
+        own = World(self.world.scene).as_dict()
+        for name, value in self.world.as_dict().items():
+            if name == "fixed":
+                parts += [f"{latent}={number:g}" for latent, number in value.items()]
+            elif value != own[name]:
+                parts.append(f"{name.replace('_', '')}{value:.4g}" if isinstance(value, float) else str(value))
+        return "-".join(parts)
+
+
+THREE_D_IDENT = Recipe()

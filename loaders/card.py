@@ -1,0 +1,99 @@
+"""The dataset card: a README.md and a sample picture, for people who find the folder."""
+
+from pathlib import Path
+from typing import Any
+
+from ident3d.loaders.contact_sheet import contact_sheet, save_picture
+from ident3d.loaders.files import write_atomically
+from ident3d.loaders.folder import SHARDS, Description
+from ident3d.loaders.manifest import read_entries
+from ident3d.loaders.shards import read_shard
+from ident3d.loaders.source import world_of
+
+TERMS = "Made with ident3d (MIT) and Blender; images rendered with Blender belong to whoever rendered them."
+
+
+def write_card(folder: Path, description: Description) -> None:
+    """Write README.md and sample.png into a complete dataset folder."""
+    first = read_shard(folder / SHARDS / read_entries(folder)[0].name)
+    sheet = contact_sheet(list(first.images[:12]), columns=min(6, len(first.images)))
+    save_picture(sheet, folder / "sample.png")
+    write_atomically(folder / "README.md", card(folder.name, description).encode())
+
+
+def card(name: str, description: Description) -> str:
+    """The card's Markdown."""
+    settings = description.settings
+    rows = "\n".join(f"| {label} | {value} |" for label, value in facts(description))
+    return f"""# {name}
+
+{description.n:,} images of the {description.scene} scene, {description.size}×{description.size} pixels, with the latent
+factors that each was rendered from. {origin(settings)}
+
+![sample](sample.png)
+
+| | |
+|---|---|
+{rows}
+
+## Latents
+
+Raw latents are float32 in [-1, 1] in this order; `scene_latents` are what the scene was set to.
+The attainable R² is what a perfect reader of the pictures would reach: parts of a hue's range may look alike.
+
+| latent | attainable R² |
+|---|---|
+{latent_rows(settings)}
+
+## Reading it
+
+    from ident3d import ImageDataset
+    image, latents = ImageDataset("{name}")[0]
+
+Each file in `shards/` is plain HDF5 (gzip chunks) and can be read alone by any HDF5 library: `images` (uint8, N×H×W×3),
+`raw_latents`, `scene_latents` (float32), `index` (int64). `ident3d verify` checks every byte.
+
+## Terms
+
+{TERMS}
+"""
+
+
+def facts(description: Description) -> list[tuple[str, str]]:
+    """What the card and `ident3d info` state of a dataset, label by label."""
+    settings = description.settings
+    quality = settings["quality"]
+    rows = [
+        ("scene", description.scene),
+        ("images", f"{description.n:,} of {description.size}×{description.size} pixels"),
+        ("source of the latents", ", ".join(f"{k} {v}" for k, v in settings["source"].items())),
+        ("held fixed", ", ".join(f"{k} = {v:g}" for k, v in settings["world"]["fixed"].items()) or "nothing"),
+        ("hues", settings["world"]["hues"]),
+        ("material", settings["material"]),
+        ("quality", quality["name"] if quality else "unknown"),
+        ("versions", ", ".join(f"{k} {v}" for k, v in settings["versions"].items())),
+    ]
+    if description.complete:
+        rows += [
+            ("pixel mean", three(description.pixel_mean)),
+            ("pixel std", three(description.pixel_std)),
+            ("bytes", f"{description.bytes:,}"),
+        ]
+    return rows
+
+
+def three(values: tuple[float, ...] | None) -> str:
+    return ", ".join(f"{value:.4f}" for value in values or ())
+
+
+def latent_rows(settings: dict[str, Any]) -> str:
+    rows = world_of(settings).attainable_r2().items()
+    return "\n".join(f"| {name} | {'held fixed' if r2 is None else f'{r2:.4f}'} |" for name, r2 in rows)
+
+
+def origin(settings: dict[str, Any]) -> str:
+    """One sentence on how the dataset came to be."""
+    source = settings["source"]
+    if source["kind"] == "draw":
+        return f"The latents are drawn with seed {source['seed']}, split {source['split']}; image i never depends on n."
+    return "The latents are those of `latents.npy` in this folder."

@@ -1,0 +1,116 @@
+"""A user's mistakes: one sentence, exit code 2, nothing written."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from ident3d.cli import main
+
+
+def refuse(*words: str) -> str:
+    """Run a command that must be refused; its sentence."""
+    result = CliRunner().invoke(main, list(words))
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    assert not result.stdout
+    return result.stderr
+
+
+@pytest.mark.bpy
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--n", "0"], "must be positive, not 0"),
+        (["--n", "-5"], "must be positive, not -5"),
+        ([], "Say how many images"),
+        (["--n", "five"], "'five' is not a valid integer"),
+        (["--n", "8", "--scene", "3dldent"], "Did you mean '3dident'?"),
+        (["--n", "8", "--split", "val"], "There is no split 'val'"),
+        (["--n", "8", "--quality", "drift"], "Did you mean 'draft'?"),
+        (["--n", "8", "--material", "rubbber"], "Did you mean 'rubber'?"),
+        (["--n", "8", "--hues", "other"], "published or wrapped"),
+        (["--n", "8", "--size", "3"], "16 to 4096 pixels"),
+        (["--n", "8", "--workers", "0"], "workers must be positive"),
+        (["--n", "8", "--shard-size", "0"], "shard"),
+        (["--n", "8", "--seed", "-1"], "seed"),
+        (["--n", "8", "--fix", "rotation"], "LATENT=VALUE"),
+        (["--n", "8", "--fix", "rotaton=0"], "Did you mean 'rotation'?"),
+        (["--n", "8", "--fix", "x=2"], "from -1 to 1"),
+        (["--n", "8", "--position-range", "-1"], "position range"),
+        (["--n", "8", "--device", "abacus"], "abacus"),
+        (["--n", "8", "--latents", "absent.npy"], "cannot be read"),
+    ],
+)
+def test_render_refuses(words: list[str], sentence: str, tmp_path: Path) -> None:
+    assert sentence in refuse("render", "--out", str(tmp_path / "data"), *words)
+    assert not (tmp_path / "data" / "dataset.json").exists()
+
+
+@pytest.mark.bpy
+@pytest.mark.parametrize(
+    ("array", "sentence"),
+    [
+        (np.zeros((4, 9), np.float32), "shape"),
+        (np.zeros(10, np.float32), "shape"),
+        (np.full((4, 10), 1.5, np.float32), "[-1, 1]"),
+        (np.full((4, 10), np.nan, np.float32), "[-1, 1]"),
+        (np.array([["a"] * 10]), "real numbers"),
+        (np.zeros((0, 10), np.float32), "must be positive"),
+    ],
+)
+def test_render_refuses_latents(array: np.ndarray, sentence: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "latents.npy", array)
+    words = ["render", "--out", str(tmp_path / "data"), "--latents", str(tmp_path / "latents.npy")]
+    assert sentence in refuse(*words)
+
+
+@pytest.mark.bpy
+def test_render_never_unpickles_latents(tmp_path: Path) -> None:
+    np.save(tmp_path / "latents.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    words = ["render", "--out", str(tmp_path / "data"), "--latents", str(tmp_path / "latents.npy")]
+    assert "cannot be read" in refuse(*words)
+
+
+@pytest.mark.bpy
+def test_render_refuses_a_folder_of_something_else(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    assert "is not a dataset folder" in refuse("render", "--n", "8", "--out", str(tmp_path))
+    assert "is not a dataset folder" in refuse("render", "--n", "8", "--out", str(tmp_path), "--fresh", "--yes")
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+    file = tmp_path / "file"
+    file.write_text("")
+    assert "cannot be written" in refuse("render", "--n", "8", "--out", str(file))
+    assert "cannot be written" in refuse("render", "--n", "8", "--out", "/proc/nowhere")
+
+
+@pytest.mark.bpy
+def test_render_names_the_settings_that_differ(dataset64: Path) -> None:
+    words = ["render", "--n", "64", "--quality", "draft", "--out", str(dataset64)]
+    assert "size: 32 there, 48 asked for" in refuse(*words, "--size", "48")
+    assert "source.seed: 0 there, 3 asked for" in refuse(*words, "--size", "32", "--seed", "3")
+    assert "shard_size: 16 there, 8 asked for" in refuse(*words, "--size", "32", "--shard-size", "8")
+    assert "n can grow, not shrink" in refuse("render", "--n", "63", *words[3:], "--size", "32")
+
+
+@pytest.mark.parametrize("command", ["verify", "info", "preview"])
+def test_looking_at_no_dataset_is_refused(command: str, tmp_path: Path) -> None:
+    assert "is not a dataset folder" in refuse(command, str(tmp_path))
+    assert "absent" in refuse(command, str(tmp_path / "absent"))
+
+
+@pytest.mark.bpy
+def test_without_bpy_the_sentence_says_how_to_get_it(tmp_path: Path) -> None:
+    """In a process that cannot find bpy."""
+    code = "import sys; sys.path_hooks.insert(0, None)" if False else (
+        "import importlib.util as u; find = u.find_spec\n"
+        "u.find_spec = lambda name, package=None: None if name == 'bpy' else find(name, package)\n"
+        "from ident3d.cli import main; main(['render', '--n', '8', '--out', 'data'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "pip install 'ident3d[render]'" in done.stderr

@@ -1,0 +1,230 @@
+"""Killed workers, killed runs, full disks, damaged files: nothing is lost unnoticed, and one more render mends all."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from ident3d.loaders import manifest
+from ident3d.loaders.folder import begin, open_folder, plan
+from ident3d.loaders.source import drawn
+from ident3d.loaders.verify import verify
+from render.conftest import TINY, contents
+
+from ident3d.errors import UserError
+from ident3d.farm import embedded_cluster, run_jobs
+from ident3d.render import render
+
+pytestmark = pytest.mark.bpy
+COMMAND = [sys.executable, "-m", "ident3d", "render", "--size", "32", "--quality", "draft", "--shard-size", "16"]
+
+
+def start(folder: Path, *words: str) -> subprocess.Popen[str]:
+    command = [*COMMAND, "--n", "64", "--workers", "2", "--out", str(folder), *words]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def finish(process: subprocess.Popen[str]) -> int:
+    """Wait for the run to end; its exit code."""
+    process.communicate(timeout=120)
+    return process.returncode
+
+
+def workers_of(pid: int) -> list[psutil.Process]:
+    """The worker processes below a client: spawned children that are not the resource tracker."""
+    children = psutil.Process(pid).children(recursive=True)
+    return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+
+
+def wait_for(condition, seconds: float = 60) -> None:  # type: ignore[no-untyped-def]
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def test_a_killed_worker_is_replaced_and_its_shard_rendered_again(dataset64: Path, tmp_path: Path) -> None:
+    process = start(tmp_path / "data")
+    wait_for(lambda: manifest.read_entries(tmp_path / "data"))
+    victim = random.choice(workers_of(process.pid))
+    victim.kill()
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "complete: 64 images" in out
+    assert contents(tmp_path / "data") == contents(dataset64)
+
+
+def test_a_killed_run_is_continued_to_the_same_bytes(dataset64: Path, tmp_path: Path) -> None:
+    """SIGKILL at a random moment after the start of rendering, twice; finished shards are not made again."""
+    for _ in range(2):
+        process = start(tmp_path / "data")
+        wait_for(lambda process=process: len(workers_of(process.pid)) == 2)
+        time.sleep(random.uniform(0.5, 4))
+        children = workers_of(process.pid) if process.poll() is None else []
+        process.kill()
+        process.communicate()
+        wait_for(lambda children=children: not any(child.is_running() for child in children), 20)
+    kept = {
+        entry.name: (tmp_path / "data/shards" / entry.name).stat().st_mtime_ns
+        for entry in manifest.read_entries(tmp_path / "data")
+    }
+    assert finish(start(tmp_path / "data")) == 0
+    assert kept == {name: (tmp_path / "data/shards" / name).stat().st_mtime_ns for name in kept}
+    assert contents(tmp_path / "data") == contents(dataset64)
+
+
+def test_a_shard_written_but_not_entered_is_adopted(dataset64: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(dataset64, folder)
+    description = open_folder(folder).description
+    lines = (folder / manifest.FILE).read_text().splitlines(keepends=True)
+    (folder / "dataset.json").unlink()
+    moved = tmp_path / "shards"
+    (folder / "shards").rename(moved)
+    for file in ("shards.jsonl", "README.md", "sample.png", "provenance.json"):
+        (folder / file).unlink()
+    begin(folder, description.settings, 64, 16)
+    (folder / "shards").rmdir()
+    moved.rename(folder / "shards")
+    (folder / manifest.FILE).write_text(lines[0] + lines[1][:40])  # killed while it entered the second
+    assert render(64, TINY, out=folder, workers=1, show_progress=False).rendered == 0
+    assert contents(folder) == contents(dataset64)
+
+
+def test_a_stuck_worker_is_restarted(dataset64: Path, tmp_path: Path) -> None:
+    folder, stopped = tmp_path / "data", list[int]()
+    folder.mkdir()
+    description = begin(folder, TINY.settings(drawn(0, "train")), 64, 16)
+
+    def stop_the_first(change: int) -> None:
+        if change > 0 and not stopped:
+            victim = workers_of(os.getpid())[0]
+            stopped.append(victim.pid)
+            victim.suspend()
+
+    with embedded_cluster(1) as client:
+        failures = run_jobs(
+            client,
+            plan(description, []),
+            folder,
+            description.settings,
+            threads=1,
+            on_entry=lambda entry: manifest.append_entry(folder, entry),
+            on_images=stop_the_first,
+            stall_seconds=3,
+        )
+    assert stopped
+    assert not failures
+    assert {entry.name: entry.sha256 for entry in manifest.read_entries(folder)} == {
+        entry.name: entry.sha256 for entry in manifest.read_entries(dataset64)
+    }
+
+
+def test_ctrl_c_stops_within_seconds_and_says_how_to_go_on(tmp_path: Path) -> None:
+    process = start(tmp_path / "data", "--n", "4000")
+    wait_for(lambda: manifest.read_entries(tmp_path / "data"))
+    begun = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)  # a terminal's Ctrl-C reaches the workers too
+    _, err = process.communicate(timeout=30)
+    assert time.monotonic() - begun < 5
+    assert process.returncode == 130
+    assert "same command" in err
+    assert "Traceback" not in err
+    assert not list((tmp_path / "data").rglob(".partial-*"))
+
+
+def test_a_second_run_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    first = start(tmp_path / "data", "--n", "4000")
+    wait_for((tmp_path / "data" / "dataset.json").exists)
+    second = start(tmp_path / "data", "--n", "4000")
+    _, err = second.communicate(timeout=30)
+    first.send_signal(signal.SIGTERM)
+    first.communicate(timeout=30)
+    assert second.returncode == 2
+    assert f"is being written by process {first.pid}" in err
+    assert err.count("\n") == 1
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 400 kB."""
+    mount = tmp_path / "small"
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(mount)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small file system needs root")
+    yield mount
+    subprocess.run(["umount", "-l", str(mount)], check=True)
+
+
+def test_a_full_disk_ends_the_run_with_a_sentence_and_loses_nothing(
+    dataset64: Path, small_disk: Path, tmp_path: Path
+) -> None:
+    ballast = small_disk / "ballast"
+    process = start(small_disk / "data")
+    wait_for(lambda: manifest.read_entries(small_disk / "data"))
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while file.write(b"0" * 4096):
+            pass
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert err.splitlines()[-1].startswith("Error: The disk of ")
+    open_folder(small_disk / "data")
+    assert not list((small_disk / "data").rglob(".partial-*"))
+    ballast.unlink()
+    subprocess.run(["mount", "-o", "remount,size=30m", str(small_disk)], check=True)
+    assert finish(start(small_disk / "data")) == 0
+    assert contents(small_disk / "data") == contents(dataset64)
+
+
+def test_a_run_that_cannot_fit_is_refused_at_the_start(small_disk: Path) -> None:
+    with pytest.raises(UserError, match=r"images need about .* GB free"):
+        render(20_000, TINY, out=small_disk / "data", show_progress=False)
+
+
+def flip_a_bit(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[random.randrange(len(data))] ^= 1 << random.randrange(8)
+    file.write_bytes(data)
+
+
+def truncate(file: Path) -> None:
+    os.truncate(file, random.randrange(file.stat().st_size))
+
+
+@pytest.mark.parametrize("damage", [flip_a_bit, truncate, Path.unlink])
+def test_damage_is_found_repaired_and_rendered_again(damage, dataset64: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    folder = tmp_path / "data"
+    shutil.copytree(dataset64, folder)
+    assert verify(folder, show_progress=False).sound
+    damage(folder / "shards/00002.h5")
+    found = verify(folder, show_progress=False)
+    assert [problem.shard for problem in found.problems] == ["00002.h5"]
+    assert found.good == 48
+    assert verify(folder, repair=True, show_progress=False).repaired
+    assert verify(folder, show_progress=False).missing == 16
+    assert render(64, TINY, out=folder, workers=1, show_progress=False).rendered == 16
+    assert verify(folder, show_progress=False).sound
+    assert contents(folder) == contents(dataset64)
+
+
+@pytest.mark.parametrize("file", ["dataset.json", "shards.jsonl"])
+def test_damage_to_the_manifest_is_found_and_repaired(file: str, dataset64: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(dataset64, folder)
+    text = (folder / file).read_text()
+    (folder / file).write_text(text.replace("1", "7", 1))
+    with pytest.raises(UserError):
+        open_folder(folder)
+    assert verify(folder, show_progress=False).problems
+    verify(folder, repair=True, show_progress=False)
+    assert render(64, TINY, out=folder, workers=1, shard_size=16, show_progress=False).complete
+    assert contents(folder) == contents(dataset64)

@@ -77,7 +77,7 @@ def facts(description: Description) -> list[tuple[str, str]]:
         rows += [
             ("pixel mean", three(description.pixel_mean)),
             ("pixel std", three(description.pixel_std)),
-            ("bytes", f"{description.bytes:,}"),
+            ("disk", f"{(description.bytes or 0) / 1e6:,.1f} MB"),
         ]
     return rows
 

@@ -11,12 +11,11 @@ from math import sqrt
 from pathlib import Path
 from typing import Any
 
+from ident3d.errors import UserError
 from ident3d.loaders import manifest
 from ident3d.loaders.files import sha256, sha256_of_file, write_json
 from ident3d.loaders.manifest import Entry
 from ident3d.loaders.shards import MEND
-
-from ident3d.errors import UserError
 
 FILE = "dataset.json"
 SHARDS = "shards"
@@ -200,10 +199,15 @@ def differences(ours: dict[str, Any], theirs: dict[str, Any], above: str = "") -
     return found
 
 
-def begin(path: Path, settings: dict[str, Any], n: int, shard_size: int | None) -> Description:
-    """Create the folder, continue it, or grow it; refuse a folder of something else, naming the difference."""
+def begin(
+    path: Path, settings: dict[str, Any], n: int, shard_size: int | None, *, cleared: bool = False
+) -> Description:
+    """Create the folder, continue it, or grow it; refuse a folder of something else, naming the difference.
+
+    `cleared` says that our own dataset was just deleted from it: what else lies there was accepted before.
+    """
     if not is_dataset(path):
-        if path.exists() and (not path.is_dir() or any(p.name != ".lock" for p in path.iterdir())):
+        if not cleared and path.exists() and (not path.is_dir() or any(p.name != ".lock" for p in path.iterdir())):
             raise UserError(f"{path} exists and is not a dataset folder; choose another --out.")
         description = Description(settings, n, shard_size or default_shard_size(n))
     else:

@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ident3d.errors import UserError
 from ident3d.loaders.files import sha256, sync_folder, write_atomically
 from ident3d.loaders.shards import MEND
-
-from ident3d.errors import UserError
 
 FILE = "shards.jsonl"
 NAME = re.compile(r"[0-9]{5,12}\.h5")

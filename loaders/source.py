@@ -1,16 +1,17 @@
 """Where a dataset's latents come from: drawn from a seed, copied from a file, or imported with the images."""
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ident3d.loaders.files import sha256_of_file
 from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.latents.draws import Draws, draw
 from ident3d.latents.worlds import World
+from ident3d.loaders.files import sha256, sha256_of_file
 
 COPY = "latents.npy"
 
@@ -36,9 +37,16 @@ def drawn(seed: int, split: str) -> dict[str, Any]:
     return {"kind": "draw", "seed": seed, "split": split}
 
 
-def copied(folder: Path, seed: int, split: str) -> dict[str, Any]:
-    """The source of latents that a file beside the shards gives; seed and split key the noise of the pixels."""
-    return {"kind": "file", "sha256": sha256_of_file(folder / COPY), "seed": seed, "split": split}
+def copied(file: bytes, seed: int, split: str) -> dict[str, Any]:
+    """The source of latents that a .npy file beside the shards gives; seed and split key the noise of the pixels."""
+    return {"kind": "file", "sha256": sha256(file), "seed": seed, "split": split}
+
+
+def npy_bytes(raw: NDArray[np.float32]) -> bytes:
+    """The .npy file that holds the array."""
+    buffer = io.BytesIO()
+    np.save(buffer, raw, allow_pickle=False)
+    return buffer.getvalue()
 
 
 def recorded_latents(folder: Path, settings: Mapping[str, Any], first: int, count: int) -> Draws | None:

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from ident3d.errors import UserError
 from ident3d.loaders import manifest
 from ident3d.loaders.files import lock, remove_partial_files, sha256, sha256_of_file
 from ident3d.loaders.folder import (
@@ -19,8 +21,6 @@ from ident3d.loaders.folder import (
 from ident3d.loaders.manifest import Entry
 from ident3d.loaders.shards import Shard, read_settings, read_shard
 from ident3d.loaders.source import recorded_latents, world_of
-
-from ident3d.errors import UserError
 from ident3d.progress import progress_bar
 
 

@@ -12,10 +12,10 @@ from ident3d.errors import UserError, unknown
 
 # section of the help -> its commands; each lives in ident3d/commands/<name>.py under its own name
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Data": (),
+    "Data": ("render", "verify", "info"),
     "Pairs": (),
     "Training": (),
-    "Looking": (),
+    "Looking": ("preview", "traverse"),
     "Health": ("doctor",),
 }
 

@@ -1,10 +1,11 @@
 """``estimate``: what a render would take, measured before it starts."""
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ident3d.devices import resolve_device
 from ident3d.farm import cores, embedded_cluster
 from ident3d.jobs import trial
 from ident3d.loaders import manifest
@@ -52,7 +53,9 @@ def estimate(
     recipe.check()
     n = checked_n(n, recipe, latents)
     path = out or data_root(root) / recipe.name(n)
-    workers = checked_workers(workers)
+    device = resolve_device(recipe.device)
+    recipe = replace(recipe, device=device.kind)
+    workers = checked_workers(workers, device)
     done = sum(entry.count for entry in manifest.read_entries(path)) if is_dataset(path) else 0
     with TemporaryDirectory() as scratch, embedded_cluster(1) as client:
         source, latents_copy = source_of(recipe, latents)

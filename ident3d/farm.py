@@ -55,13 +55,13 @@ def cores() -> int:
 @contextmanager
 def embedded_cluster(workers: int) -> Iterator[Client]:
     """A cluster of `workers` single-threaded processes on this machine, open on loopback only."""
-    with dask.config.set(DASK_SETTINGS):
+    with dask.config.set(DASK_SETTINGS), quiet():
         cluster = LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             memory_limit="auto",
             silence_logs=logging.CRITICAL,
         )
@@ -72,6 +72,18 @@ def embedded_cluster(workers: int) -> Iterator[Client]:
             kill_workers(cluster)
             client.close(timeout=2)
             cluster.close(timeout=2)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep Dask's own remarks off the terminal: a killed worker makes many, and what matters is told by us."""
+    logger = logging.getLogger("distributed")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def kill_workers(cluster: LocalCluster) -> None:
@@ -107,7 +119,7 @@ def run_jobs(
     *,
     threads: int,
     on_entry: Callable[[Entry], None],
-    on_images: Callable[[int], None],
+    on_images: Callable[[int], object],
     stall_seconds: float = STALL_SECONDS,
 ) -> list[Failure]:
     """Run every job; returns those given up after RETRIES more attempts.

@@ -72,8 +72,10 @@ def traverse(
         rows[:, column, column] = values
     flat = world.to_scene(rows.reshape(-1, world.n_raw))
     images: list[Any] = []
-    options = {"size": recipe.size, "quality": recipe.quality, "material": recipe.material, "device": recipe.device}
-    with Studio(hues=world.hues, **options) as studio, progress_bar(len(flat), "images", show=show_progress) as bar:
+    studio = Studio(
+        size=recipe.size, quality=recipe.quality, material=recipe.material, hues=world.hues, device=recipe.device
+    )
+    with studio, progress_bar(len(flat), "images", show=show_progress) as bar:
         for i, scene_latents in enumerate(flat):
             images.append(studio.render(scene_latents, seed=noise_seed(recipe.seed, recipe.split, i)))
             bar.update(1)

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from typing import Any
 
 from ident3d.errors import UserError, unknown
+from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
 from ident3d.libraries import bpy_binary
 
@@ -40,12 +41,16 @@ class Recipe:
 
     def check(self) -> None:
         """One sentence about the first setting that cannot be rendered."""
-        from ident3d.blender_scenes.quality import MATERIAL_NAMES, QUALITIES
+        from ident3d.blender_scenes.choices import DEVICES, MATERIAL_NAMES
+        from ident3d.blender_scenes.quality import QUALITIES
 
         if self.quality not in QUALITIES:
             raise unknown("quality", self.quality, QUALITIES)
         if self.material not in MATERIAL_NAMES:
             raise unknown("material", self.material, MATERIAL_NAMES)
+        if self.device not in DEVICES:
+            raise unknown("device", self.device, DEVICES)
+        draw(self.world, seed=self.seed, split=self.split, start=0, count=0)  # refuses seeds and splits there are not
         if not 16 <= self.size <= 4096:
             raise UserError(f"Images are 16 to 4096 pixels wide, not {self.size}.")
         if bpy_binary() is None:

@@ -3,11 +3,12 @@
 import shutil
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ident3d.devices import Device, resolve_device
 from ident3d.errors import UserError
 from ident3d.farm import Failure, cores, embedded_cluster, run_jobs
 from ident3d.jobs import adopt
@@ -58,15 +59,20 @@ def render(
     recipe.check()
     n = checked_n(n, recipe, latents)
     path = out or data_root(root) / recipe.name(n)
-    workers = checked_workers(workers)
+    if shard_size is not None and shard_size < 1:
+        raise UserError(f"A shard holds at least one image, not {shard_size}.")
+    device = resolve_device(recipe.device)
+    recipe = replace(recipe, device=device.kind)
+    workers = checked_workers(workers, device)
     make_folder(path)
     with ExitStack() as stack:
         stack.enter_context(lock(path))
-        if fresh and is_dataset(path):
+        cleared = fresh and is_dataset(path)
+        if cleared:
             remove_dataset(path)
         source, latents_copy = source_of(recipe, latents)
         settings = recipe.settings(source)
-        description = begin(path, settings, n, shard_size)
+        description = begin(path, settings, n, shard_size, cleared=cleared)
         if latents_copy and not (path / COPY).exists():
             write_atomically(path / COPY, latents_copy)
         remove_partial_files(path)
@@ -113,10 +119,13 @@ def checked_n(n: int | None, recipe: Recipe, latents: Path | None) -> int:
     return n
 
 
-def checked_workers(workers: int | None) -> int:
+def checked_workers(workers: int | None, device: Device) -> int:
+    """As many as asked for; by default one a core, or one a GPU and never more."""
     if workers is not None and workers < 1:
         raise UserError(f"The number of workers must be positive, not {workers}.")
-    return workers or cores()
+    if device.kind == "cpu":
+        return workers or cores()
+    return min(workers or device.count, device.count)
 
 
 def make_folder(path: Path) -> None:

@@ -1,13 +1,80 @@
 """Options that several commands share, so that a name means the same thing everywhere."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
+
+from ident3d.errors import UserError
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 root_option = click.option(
     "--root",
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder below which datasets and runs live; else IDENT3D_DATA, else ./data.",
 )
-
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON instead of a table.")
+dataset_argument = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+
+
+def recipe_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say what an image looks like; `recipe_of` turns them into a Recipe."""
+    options: list[Decorator] = [
+        click.option("--scene", default="3dident", show_default=True, help="The scene to render."),
+        click.option("--split", default="train", show_default=True, help="Stream of latents: train or test, disjoint."),
+        click.option("--seed", default=0, show_default=True, help="Seed of the latents and of the pixels' noise."),
+        click.option("--size", default=224, show_default=True, help="Side of the square images in pixels."),
+        click.option(
+            "--quality", default="standard", show_default=True, help="Preset: reference (slow), standard or draft."
+        ),
+        click.option("--material", default="rubber", show_default=True, help="Of object and ground: rubber or metal."),
+        click.option(
+            "--hues", default="published", show_default=True, help="Hue rule: published, or wrapped (identifiable)."
+        ),
+        click.option("--position-range", type=float, help="Half width of x, y, z in scene units; the scene's own: 3."),
+        click.option("--angle-range", type=float, help="Half width of the angles in radians; the scene's own: π/2."),
+        click.option("--hue-range", type=float, help="Half width of the hues in radians; the scene's own: π/2."),
+        click.option(
+            "--fix",
+            "fixes",
+            multiple=True,
+            metavar="LATENT=VALUE",
+            help="Hold a latent, or a group (position, rotation, hue), at a raw value; may be given several times.",
+        ),
+        click.option(
+            "--device", default="cpu", show_default=True, help="cpu, or a GPU: cuda, optix, hip, metal, or auto."
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def recipe_of(options: dict[str, Any]) -> Any:
+    """The Recipe that the options describe."""
+    from ident3d.latents.worlds import World
+    from ident3d.recipe import Recipe
+
+    world = World(
+        options["scene"],
+        position_range=options["position_range"],
+        angle_range=options["angle_range"],
+        hue_range=options["hue_range"],
+        fixed=dict(parse_fix(text) for text in options["fixes"]),
+        hues=options["hues"],
+    )
+    own = {name: options[name] for name in ("split", "seed", "size", "quality", "material", "device")}
+    return Recipe(world, **own)
+
+
+def parse_fix(text: str) -> tuple[str, float]:
+    """``rotation=0`` → ("rotation", 0.0)."""
+    name, equals, value = text.partition("=")
+    try:
+        return name, float(value if equals else "missing")
+    except ValueError:
+        raise UserError(
+            f"--fix takes LATENT=VALUE with a raw value from -1 to 1, as in rotation=0, not {text!r}."
+        ) from None

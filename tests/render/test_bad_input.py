@@ -36,13 +36,14 @@ def refuse(*words: str) -> str:
         (["--n", "8", "--hues", "other"], "published or wrapped"),
         (["--n", "8", "--size", "3"], "16 to 4096 pixels"),
         (["--n", "8", "--workers", "0"], "workers must be positive"),
-        (["--n", "8", "--shard-size", "0"], "shard"),
-        (["--n", "8", "--seed", "-1"], "seed"),
+        (["--n", "8", "--shard-size", "0"], "A shard holds at least one image"),
+        (["--n", "8", "--seed", "-1"], "seed must be a whole number"),
         (["--n", "8", "--fix", "rotation"], "LATENT=VALUE"),
         (["--n", "8", "--fix", "rotaton=0"], "Did you mean 'rotation'?"),
         (["--n", "8", "--fix", "x=2"], "from -1 to 1"),
         (["--n", "8", "--position-range", "-1"], "position range"),
-        (["--n", "8", "--device", "abacus"], "abacus"),
+        (["--n", "8", "--device", "abacus"], "There is no device"),
+        (["--n", "8", "--device", "optix"], "finds no optix GPU"),
         (["--n", "8", "--latents", "absent.npy"], "cannot be read"),
     ],
 )
@@ -106,7 +107,7 @@ def test_looking_at_no_dataset_is_refused(command: str, tmp_path: Path) -> None:
 @pytest.mark.bpy
 def test_without_bpy_the_sentence_says_how_to_get_it(tmp_path: Path) -> None:
     """In a process that cannot find bpy."""
-    code = "import sys; sys.path_hooks.insert(0, None)" if False else (
+    code = (
         "import importlib.util as u; find = u.find_spec\n"
         "u.find_spec = lambda name, package=None: None if name == 'bpy' else find(name, package)\n"
         "from ident3d.cli import main; main(['render', '--n', '8', '--out', 'data'])"

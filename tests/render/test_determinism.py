@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ident3d.loaders.folder import open_folder
-from ident3d.loaders.shards import read_shard
 from render.conftest import TINY, contents
 
+from ident3d.loaders.folder import open_folder
+from ident3d.loaders.shards import read_shard
 from ident3d.render import render
 
 pytestmark = pytest.mark.bpy

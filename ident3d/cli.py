@@ -1,7 +1,7 @@
 """The ``ident3d`` command: a group whose commands load on demand, listed by what they are for."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -10,26 +10,36 @@ import click
 from ident3d import __version__
 from ident3d.errors import UserError, unknown
 
-# section of the help -> its commands; each lives in ident3d/commands/<name>.py under its own name
+# section of the help -> its commands; each lives in ident3d/commands/<name>.py
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Data": ("render", "verify", "info"),
     "Pairs": (),
     "Training": (),
     "Looking": ("preview", "traverse"),
-    "Health": ("doctor",),
+    "Health": ("doctor", "bench"),
 }
 
 
 class Commands(click.Group):
-    """A click group that imports a command's module when it is needed and ends every mistake with one sentence."""
+    """A click group that imports a command's module when it is needed and ends every mistake with one sentence.
+
+    `sections` lists the commands by what they are for; the command ``name`` is ``<prefix>name`` in the module
+    ``ident3d.commands.<prefix>name``.
+    """
+
+    def __init__(self, *args: Any, sections: Mapping[str, Sequence[str]], prefix: str = "", **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.sections = sections
+        self.prefix = prefix
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for names in SECTIONS.values() for name in names]
+        return [name for names in self.sections.values() for name in names]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in self.list_commands(ctx):
             return None
-        command: click.Command = getattr(import_module(f"ident3d.commands.{name}"), name)
+        own = self.prefix + name
+        command: click.Command = getattr(import_module(f"ident3d.commands.{own}"), own)
         return command
 
     def resolve_command(
@@ -40,7 +50,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for section, names in SECTIONS.items():
+        for section, names in self.sections.items():
             commands = [(name, self.get_command(ctx, name)) for name in names]
             rows = [(name, command.get_short_help_str(90)) for name, command in commands if command]
             if rows:
@@ -71,7 +81,11 @@ def fail(sentence: str) -> NoReturn:
     sys.exit(2)
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=Commands,
+    sections=SECTIONS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(__version__, prog_name="ident3d")
 def main() -> None:
     """Image benchmarks with known latent factors: render, pair, train, score.

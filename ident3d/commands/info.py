@@ -12,7 +12,10 @@ from ident3d.commands.options import dataset_argument, json_option
 @dataset_argument
 @json_option
 def info(directory: Path, as_json: bool) -> None:
-    """Say what a dataset folder holds: settings, totals, and what can be learned of each latent at best."""
+    """Say what a dataset folder holds.
+
+    Settings, totals, and how well each latent can be known from the pictures at best (its attainable R²).
+    """
     from ident3d.info import info as look
 
     found = look(directory)

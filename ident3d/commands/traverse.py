@@ -14,7 +14,10 @@ from ident3d.commands.options import recipe_of, recipe_options
 @click.option("--base", help="Raw latents of the image that is varied, separated by commas; all 0 by default.")
 @recipe_options
 def traverse(out: Path, steps: int, base: str | None, **recipe_settings: Any) -> None:
-    """Draw what each latent does: one column per latent, which runs from -1 to 1 while the others stay fixed."""
+    """Draw what each latent does.
+
+    One column per latent, which runs from -1 to 1 down the rows while the others stay fixed.
+    """
     from ident3d.errors import UserError
     from ident3d.loaders.contact_sheet import save_picture
     from ident3d.preview import traverse

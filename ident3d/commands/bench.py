@@ -1,0 +1,13 @@
+"""``ident3d bench``: the group; each benchmark is ``bench_<name>`` in a module of that name."""
+
+import click
+
+from ident3d.cli import Commands
+
+
+@click.group(cls=Commands, sections={"Benchmarks": ("farm",)}, prefix="bench_")
+def bench() -> None:
+    """Measure what the README claims.
+
+    Every figure comes with a baseline measured in the same run.
+    """

@@ -1,0 +1,151 @@
+"""What a stored image costs in bytes, encoding and decoding, filter by filter: why shards are deflated as they are."""
+
+import io
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import deflate
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from tabulate import tabulate
+
+from ident3d.errors import UserError
+from ident3d.loaders.folder import open_folder
+from ident3d.loaders.shards import read_shard
+
+Images = NDArray[np.uint8]
+LEVELS = (4, 6, 9)
+
+
+@dataclass(frozen=True)
+class FilterCost:
+    """Mean cost of one image: bytes, CPU milliseconds to encode and to decode, and whether plain h5py can read it."""
+
+    name: str
+    bytes: float
+    encode_ms: float
+    decode_ms: float
+    plain_h5py: bool
+
+
+@dataclass(frozen=True)
+class ShardBench:
+    """Costs of all filters on the same images; the first is the baseline of the ratios."""
+
+    images: int
+    size: int
+    costs: tuple[FilterCost, ...]
+
+    def table(self) -> str:
+        base = self.costs[0]
+        rows = [
+            (
+                cost.name,
+                f"{cost.bytes / 1e3:.1f}",
+                f"{cost.encode_ms:.2f}",
+                f"{cost.decode_ms:.3f}",
+                f"{base.decode_ms / cost.decode_ms:.2f}",
+                "yes" if cost.plain_h5py else "no",
+            )
+            for cost in self.costs
+        ]
+        headers = ("filter", "KB", "encode ms", "decode ms", "decode speed", "plain h5py")
+        return tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True)
+
+
+def bench_shards(path: Path | str, *, images: int = 64, repeats: int = 3) -> ShardBench:
+    """Measure every candidate filter on the first images of a dataset, in CPU milliseconds an image."""
+    folder = open_folder(path)
+    found: list[Images] = []
+    for entry in folder.entries:
+        found += list(read_shard(folder.shard_path(entry)).images)
+        if len(found) >= images:
+            break
+    if not found:
+        raise UserError(f"{path} has no finished images yet.")
+    found = found[:images]
+    costs = [
+        through_hdf5(found, repeats, f"HDF5 gzip {level}", compression="gzip", compression_opts=level)
+        for level in LEVELS
+    ]
+    costs += [through_libdeflate(found, repeats, level) for level in (*LEVELS, 12)]
+    costs += [through_hdf5(found, repeats, "HDF5 lzf", compression="lzf")]
+    if find_spec("hdf5plugin"):
+        import hdf5plugin
+
+        for codec in ("lz4", "zstd"):
+            options = dict(hdf5plugin.Blosc(cname=codec, clevel=9, shuffle=hdf5plugin.Blosc.NOSHUFFLE))
+            costs.append(through_hdf5(found, repeats, f"HDF5 blosc {codec} 9", plain=False, **options))
+    costs.append(through(found, repeats, "PNG by Pillow", png, unpng, plain=False))
+    return ShardBench(len(found), folder.description.size, tuple(costs))
+
+
+def through(
+    images: Sequence[Images],
+    repeats: int,
+    name: str,
+    encode: Callable[[Images], bytes],
+    decode: Callable[[bytes], object],
+    plain: bool,
+) -> FilterCost:
+    """Cost of encoding and decoding each image by these functions; decoding is repeated, the fastest round counts."""
+    start = time.process_time()
+    stored = [encode(image) for image in images]
+    encoding = time.process_time() - start
+    rounds = []
+    for _ in range(repeats):
+        start = time.process_time()
+        for data in stored:
+            decode(data)
+        rounds.append(time.process_time() - start)
+    each = 1e3 / len(images)
+    return FilterCost(name, sum(map(len, stored)) / len(images), encoding * each, min(rounds) * each, plain)
+
+
+def through_libdeflate(images: Sequence[Images], repeats: int, level: int) -> FilterCost:
+    size = images[0].nbytes
+    return through(
+        images,
+        repeats,
+        f"gzip chunks by libdeflate {level}",
+        lambda image: bytes(deflate.zlib_compress(image.tobytes(), level)),
+        lambda data: deflate.zlib_decompress(data, size),
+        plain=True,
+    )
+
+
+def through_hdf5(images: Sequence[Images], repeats: int, name: str, plain: bool = True, **options: Any) -> FilterCost:
+    """Cost of writing and reading one chunk an image through HDF5's own filter, in an open file in memory."""
+    with h5py.File(io.BytesIO(), "w") as file:
+        shape = (len(images), *images[0].shape)
+        data = file.create_dataset("images", shape, np.uint8, chunks=(1, *shape[1:]), **options)
+        start = time.process_time()
+        for i, image in enumerate(images):
+            data[i] = image
+        file.flush()
+        encoding = time.process_time() - start
+        rounds = []
+        for _ in range(repeats):
+            data = file["images"]
+            start = time.process_time()
+            for i in range(len(images)):
+                data[i]
+            rounds.append(time.process_time() - start)
+        each = 1e3 / len(images)
+        return FilterCost(name, data.id.get_storage_size() / len(images), encoding * each, min(rounds) * each, plain)
+
+
+def png(image: Images) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(image).save(buffer, "png")
+    return buffer.getvalue()
+
+
+def unpng(data: bytes) -> Images:
+    return np.asarray(Image.open(io.BytesIO(data)))

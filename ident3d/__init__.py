@@ -4,16 +4,37 @@ Public names load on first use, so that ``import ident3d`` costs neither torch n
 """
 
 from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # what editors and type checkers see of the names that load on first use
+    from ident3d.errors import UserError as UserError
+    from ident3d.estimates import estimate as estimate
+    from ident3d.health import doctor as doctor
+    from ident3d.latents.worlds import World as World
+    from ident3d.loaders.verify import verify as verify
+    from ident3d.overview import info as info
+    from ident3d.pictures import preview as preview
+    from ident3d.pictures import traverse as traverse
+    from ident3d.recipe import Recipe as Recipe
+    from ident3d.rendering import render as render
 
 __version__ = "0.1.0"
 
 # public name -> the module that holds it
 _HOME: dict[str, str] = {
+    "Recipe": "ident3d.recipe",
     "UserError": "ident3d.errors",
+    "World": "ident3d.latents.worlds",
     "doctor": "ident3d.health",
+    "estimate": "ident3d.estimates",
+    "info": "ident3d.overview",
+    "preview": "ident3d.pictures",
+    "render": "ident3d.rendering",
+    "traverse": "ident3d.pictures",
+    "verify": "ident3d.loaders.verify",
 }
 
-__all__ = ["UserError", "__version__", "doctor"]
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604, the table's keys are strings
 
 
 def __getattr__(name: str) -> object:

@@ -16,13 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import dask
-from distributed import Client, Future, LocalCluster, get_worker
-
 from ident3d.errors import UserError
 from ident3d.jobs import render_shard
 from ident3d.loaders.folder import Job
 from ident3d.loaders.manifest import Entry
+
+try:
+    import dask
+    from distributed import Client, Future, LocalCluster, get_worker
+except ImportError as error:
+    raise UserError("Rendering needs dask.distributed: pip install 'ident3d[render]'.") from error
 
 TOPIC = "ident3d"
 RETRIES = 2

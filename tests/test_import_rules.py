@@ -3,9 +3,12 @@
 import ast
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+import ident3d
 
 TOP = Path(__file__).parent.parent
 
@@ -28,6 +31,14 @@ def imported(source: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
     return {".".join(name.split(".")[: i + 1]) for name in names for i in range(name.count(".") + 1)}
+
+
+def test_every_public_name_loads_and_is_known_to_type_checkers() -> None:
+    hinted = {line.split(" as ")[1] for line in Path(ident3d.__file__).read_text().splitlines() if " as " in line}
+    assert hinted == set(ident3d._HOME)
+    for name, module in ident3d._HOME.items():
+        if find_spec("distributed") or module not in ("ident3d.rendering", "ident3d.estimates"):
+            assert getattr(ident3d, name).__module__ == module
 
 
 def test_imported_sees_every_form() -> None:

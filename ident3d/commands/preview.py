@@ -16,7 +16,7 @@ from ident3d.commands.options import dataset_argument
 def preview(directory: Path, out: Path | None, count: int, columns: int, with_latents: bool) -> None:
     """Draw a contact sheet of a dataset."""
     from ident3d.loaders.contact_sheet import save_picture
-    from ident3d.preview import preview
+    from ident3d.pictures import preview
 
     sheet = preview(directory, count=count, columns=columns, with_latents=with_latents)
     out = out or directory.with_name(f"{directory.resolve().name}-preview.png")

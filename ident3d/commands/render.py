@@ -49,8 +49,8 @@ def render(
       ident3d render --n 25000 --split test                   its test set
       ident3d render --n 10000 --size 64 --fix rotation=0     a small study
     """
-    from ident3d.estimate import estimate
-    from ident3d.render import render
+    from ident3d.estimates import estimate
+    from ident3d.rendering import render
     from ident3d.root import data_root
 
     recipe = recipe_of(recipe_settings)

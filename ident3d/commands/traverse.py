@@ -20,7 +20,7 @@ def traverse(out: Path, steps: int, base: str | None, **recipe_settings: Any) ->
     """
     from ident3d.errors import UserError
     from ident3d.loaders.contact_sheet import save_picture
-    from ident3d.preview import traverse
+    from ident3d.pictures import traverse
 
     try:
         start = None if base is None else [float(value) for value in base.split(",")]

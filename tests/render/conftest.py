@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ident3d.recipe import Recipe
-from ident3d.render import render
+from ident3d.rendering import render
 
 TINY = Recipe(size=32, quality="draft")
 

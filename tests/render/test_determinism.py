@@ -9,7 +9,7 @@ from render.conftest import TINY, contents
 
 from ident3d.loaders.folder import open_folder
 from ident3d.loaders.shards import read_shard
-from ident3d.render import render
+from ident3d.rendering import render
 
 pytestmark = pytest.mark.bpy
 

@@ -21,7 +21,7 @@ from ident3d.loaders import manifest
 from ident3d.loaders.folder import begin, open_folder, plan
 from ident3d.loaders.source import drawn
 from ident3d.loaders.verify import verify
-from ident3d.render import render
+from ident3d.rendering import render
 
 pytestmark = pytest.mark.bpy
 COMMAND = [sys.executable, "-m", "ident3d", "render", "--size", "32", "--quality", "draft", "--shard-size", "16"]

@@ -13,9 +13,9 @@ from ident3d.cli import main
 from ident3d.latents.names import NAMES
 from ident3d.loaders.folder import open_folder
 from ident3d.loaders.shards import read_shard
-from ident3d.preview import preview, traverse
+from ident3d.pictures import preview, traverse
 from ident3d.recipe import Recipe
-from ident3d.render import render
+from ident3d.rendering import render
 
 pytestmark = pytest.mark.bpy
 

@@ -12,7 +12,7 @@ from ident3d.loaders import manifest
 from ident3d.loaders.folder import is_dataset
 from ident3d.loaders.source import COPY
 from ident3d.recipe import THREE_D_IDENT, Recipe
-from ident3d.render import checked_n, checked_workers, source_of
+from ident3d.rendering import checked_n, checked_workers, source_of
 from ident3d.root import data_root
 
 

@@ -9,6 +9,9 @@ READY := $(VENV)/.ready
 
 demo: $(READY)
 	$(BIN)/ident3d doctor
+	$(BIN)/ident3d render --n 96 --size 128 --out demo/train
+	$(BIN)/ident3d verify demo/train
+	$(BIN)/ident3d preview demo/train --latents --out demo/train.png
 
 test: $(READY)
 	$(BIN)/pytest $(ARGS)

@@ -12,8 +12,7 @@ from ident3d.loaders import manifest
 from ident3d.loaders.folder import is_dataset
 from ident3d.loaders.source import COPY
 from ident3d.recipe import THREE_D_IDENT, Recipe
-from ident3d.rendering import checked_n, checked_workers, source_of
-from ident3d.root import data_root
+from ident3d.rendering import checked_workers, source_of, target
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,7 @@ def estimate(
     workers: int | None = None,
 ) -> Estimate:
     """What `render` would take, measured on a few images; nothing is written."""
-    recipe.check()
-    n = checked_n(n, recipe, latents)
-    path = out or data_root(root) / recipe.name(n)
+    n, path = target(n, recipe, out=out, root=root, latents=latents)
     device = resolve_device(recipe.device)
     recipe = replace(recipe, device=device.kind)
     workers = checked_workers(workers, device)

@@ -123,12 +123,13 @@ def run_jobs(
     threads: int,
     on_entry: Callable[[Entry], None],
     on_images: Callable[[int], object],
+    on_failure: Callable[[Failure], object] = lambda failure: None,
     stall_seconds: float = STALL_SECONDS,
 ) -> list[Failure]:
     """Run every job; returns those given up after RETRIES more attempts.
 
-    `on_entry` gets each finished shard, `on_images` the change in the number of images done (negative where a lost
-    worker's images must be rendered again). A full disk or a user's mistake ends the run at once.
+    `on_entry` gets each finished shard, `on_failure` each job given up, `on_images` the change in the number of images
+    done (negative where a lost worker's images must be rendered again). A full disk or a user's mistake ends the run.
     """
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     client.subscribe_topic(TOPIC, lambda event: messages.put(event[1]))
@@ -158,6 +159,7 @@ def run_jobs(
                     error = message.exception()
                     stop_if_hopeless(error, folder)
                     failures.append(Failure(job, f"{type(error).__name__}: {error}"))
+                    on_failure(failures[-1])
                     on_images(-done.get(job.first, 0))
                 done[job.first] = job.count
             elif done.get(message["first"]) != next((j.count for j in jobs if j.first == message["first"]), None):

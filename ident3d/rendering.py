@@ -56,9 +56,7 @@ def render(
     """
     started = datetime.now(UTC)
     clock = time.perf_counter()
-    recipe.check()
-    n = checked_n(n, recipe, latents)
-    path = out or data_root(root) / recipe.name(n)
+    n, path = target(n, recipe, out=out, root=root, latents=latents)
     if shard_size is not None and shard_size < 1:
         raise UserError(f"A shard holds at least one image, not {shard_size}.")
     device = resolve_device(recipe.device)
@@ -95,6 +93,7 @@ def render(
                 threads=max(1, cores() // workers),
                 on_entry=lambda entry: manifest.append_entry(path, entry),
                 on_images=bar.update,
+                on_failure=lambda failure: bar.set_postfix_str(f"shard {failure.job.name} failed"),
             )
         if not failures:
             description = finish(path, description)
@@ -102,6 +101,15 @@ def render(
         rendered = n - here - sum(failure.job.count for failure in failures)
         record_run(path, started, workers=workers, images=rendered, failed_shards=len(failures))
     return Rendered(path, n, rendered, time.perf_counter() - clock, not failures, tuple(failures))
+
+
+def target(
+    n: int | None, recipe: Recipe, *, out: Path | None, root: Path | None, latents: Path | None
+) -> tuple[int, Path]:
+    """How many images go where; with every setting checked."""
+    recipe.check()
+    n = checked_n(n, recipe, latents)
+    return n, out or data_root(root) / recipe.name(n)
 
 
 def checked_n(n: int | None, recipe: Recipe, latents: Path | None) -> int:

@@ -50,8 +50,7 @@ def render(
       ident3d render --n 10000 --size 64 --fix rotation=0     a small study
     """
     from ident3d.estimates import estimate
-    from ident3d.rendering import render
-    from ident3d.root import data_root
+    from ident3d.rendering import render, target
 
     recipe = recipe_of(recipe_settings)
     if dry_run:
@@ -69,8 +68,8 @@ def render(
             )
         return 0
     if fresh and not yes:
-        target = out or data_root(root) / recipe.name(n or 0)
-        click.confirm(f"Delete the dataset in {target}?", abort=True)
+        _, path = target(n, recipe, out=out, root=root, latents=latents)
+        click.confirm(f"Delete the dataset in {path}?", abort=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a batch system's stop is a Ctrl-C
     try:
         done = render(

@@ -99,6 +99,22 @@ def test_a_shard_written_but_not_entered_is_adopted(dataset64: Path, tmp_path: P
     assert contents(folder) == contents(dataset64)
 
 
+def test_a_shard_that_keeps_failing_is_reported_and_the_others_are_rendered(dataset64: Path, tmp_path: Path) -> None:
+    """A folder stands where the third shard should go, so that it cannot be written."""
+    obstacle = tmp_path / "data/shards/00002.h5"
+    begin(tmp_path / "data", TINY.settings(drawn(0, "train")), 64, 16)
+    (obstacle / "in the way").mkdir(parents=True)
+    process = start(tmp_path / "data")
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "Shard 00002.h5 (images 32-47) failed: IsADirectoryError" in err
+    assert [entry.first for entry in manifest.read_entries(tmp_path / "data")] == [0, 16, 48]
+    assert open_folder(tmp_path / "data").description.complete is False
+    shutil.rmtree(obstacle)
+    assert finish(start(tmp_path / "data")) == 0
+    assert contents(tmp_path / "data") == contents(dataset64)
+
+
 def test_a_stuck_worker_is_restarted(dataset64: Path, tmp_path: Path) -> None:
     folder, stopped = tmp_path / "data", list[int]()
     folder.mkdir()

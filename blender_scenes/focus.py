@@ -1,7 +1,7 @@
-"""Where an image needs its samples: the box around the object and around the shadow that the spotlight casts of it.
+"""Where an image needs its samples: the boxes around the object and around the shadow that the spotlight casts of it.
 
-Everywhere else the ground is lit evenly and a few samples are exact to the eye. The box follows from the scene alone,
-so which pixels get more samples does not depend on noise.
+Everywhere else the ground is lit evenly and a few samples do. The boxes follow from the scene alone, so which pixels
+get more samples does not depend on noise.
 """
 
 from typing import NamedTuple
@@ -9,11 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-OBJECT_MARGIN = 2
-"""Pixels at size 224 by which the object's box grows: the pixel filter reaches that far."""
-SHADOW_MARGIN = 4
-"""The same for the shadow's box, for the penumbra of the spotlight's soft size."""
-_MARGIN_SIZE = 224
+FILTER_REACH = 0.75
+"""Half the width of the pixel filter, in pixels."""
+PENUMBRA = 4 / 224
+"""How far the spotlight's soft shadow reaches beyond its hard one, in image sizes."""
 
 
 class Box(NamedTuple):
@@ -28,6 +27,11 @@ class Box(NamedTuple):
     def window(self) -> tuple[slice, slice]:
         """The box as an index into an image."""
         return slice(self.top, self.bottom), slice(self.left, self.right)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no pixel lies in it."""
+        return self.left >= self.right or self.top >= self.bottom
 
 
 def project(points: NDArray[np.float64], camera: NDArray[np.float64], focal: float, size: int) -> NDArray[np.float64]:
@@ -48,28 +52,26 @@ def shadow(points: NDArray[np.float64], light: NDArray[np.float64], ground: floa
     return cast
 
 
-def focus(
+def boxes(
     points: NDArray[np.float64],
     light: NDArray[np.float64],
     ground: float,
     camera: NDArray[np.float64],
     focal: float,
     size: int,
-) -> Box:
-    """The box around the object's points and their shadow; the whole image where that cannot be told."""
-    whole = Box(0, 0, size, size)
+) -> tuple[Box, Box]:
+    """The boxes around the object's points and around their shadow; the whole image where that cannot be told."""
     cast = shadow(points, light, ground)
-    if cast is None:
-        return whole
-    low, high = [], []
-    for group, margin in ((points, OBJECT_MARGIN), (cast, SHADOW_MARGIN)):
-        depth = (group - camera[:3, 3]) @ camera[:3, 2]
-        if depth.max() >= 0:  # behind the camera
-            return whole
-        pixels = project(group, camera, focal, size)
-        reach = margin * size / _MARGIN_SIZE
-        low.append(pixels.min(axis=0) - reach)
-        high.append(pixels.max(axis=0) + reach)
-    left, top = np.clip(np.floor(np.min(low, axis=0)), 0, size).astype(int).tolist()
-    right, bottom = np.clip(np.ceil(np.max(high, axis=0)), 0, size).astype(int).tolist()
+    return (
+        _around(points, camera, focal, size, FILTER_REACH),
+        Box(0, 0, size, size) if cast is None else _around(cast, camera, focal, size, PENUMBRA * size),
+    )
+
+
+def _around(points: NDArray[np.float64], camera: NDArray[np.float64], focal: float, size: int, margin: float) -> Box:
+    if ((points - camera[:3, 3]) @ camera[:3, 2]).max() >= 0:  # behind the camera
+        return Box(0, 0, size, size)
+    pixels = project(points, camera, focal, size)
+    left, top = np.clip(np.floor(pixels.min(axis=0) - margin), 0, size).astype(int).tolist()
+    right, bottom = np.clip(np.ceil(pixels.max(axis=0) + margin), 0, size).astype(int).tolist()
     return Box(left, top, right, bottom)

@@ -17,9 +17,11 @@ class Quality:
     """
 
     samples: int
-    """Paths of every pixel."""
-    focus_samples: int
-    """Paths of the pixels in the box around the object and its shadow, where edges and penumbras are."""
+    """Paths of every pixel; all that the evenly lit ground needs."""
+    shadow_samples: int
+    """Paths of the pixels in the box around the shadow that the spotlight casts of the object."""
+    object_samples: int
+    """Paths of the pixels in the box around the object: after denoising, most of the error is along its edges."""
     spots: int
     """Equal parts that the spotlight is split into: 1 as published, 2 for equal shares of all lights."""
     light_mis: bool
@@ -30,14 +32,14 @@ class Quality:
     """Cycles' denoiser with its feature images, or Open Image Denoise on the colours alone at this precision."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.samples <= self.focus_samples:
-            raise ValueError("A quality needs 0 < samples <= focus_samples.")
+        if not 0 < self.samples <= min(self.shadow_samples, self.object_samples):
+            raise ValueError("A quality needs at least one sample, and as many for shadow and object as for the rest.")
 
 
 QUALITIES: dict[str, Quality] = {
-    "reference": Quality(512, 512, spots=1, light_mis=True, pattern="AUTOMATIC", denoising="cycles"),
-    "standard": Quality(4, 16, spots=2, light_mis=False, pattern="TABULATED_SOBOL", denoising="balanced"),
-    "draft": Quality(4, 4, spots=2, light_mis=False, pattern="TABULATED_SOBOL", denoising="fast"),
-    "truth": Quality(1024, 1024, spots=1, light_mis=True, pattern="AUTOMATIC", denoising="none"),
+    "reference": Quality(512, 512, 512, spots=1, light_mis=True, pattern="AUTOMATIC", denoising="cycles"),
+    "standard": Quality(4, 8, 20, spots=2, light_mis=False, pattern="TABULATED_SOBOL", denoising="balanced"),
+    "draft": Quality(4, 4, 8, spots=2, light_mis=False, pattern="TABULATED_SOBOL", denoising="fast"),
+    "truth": Quality(1024, 1024, 1024, spots=1, light_mis=True, pattern="AUTOMATIC", denoising="none"),
 }
 """`reference` is the paper's; `standard` the default; `truth` is what the benchmark measures the others against."""

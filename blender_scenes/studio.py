@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from ident3d.blender_scenes.blender import bpy, current_scene
 from ident3d.blender_scenes.cycles import aim, choose_device, configure
 from ident3d.blender_scenes.denoise import Denoiser
-from ident3d.blender_scenes.focus import Box, focus
+from ident3d.blender_scenes.focus import Box, boxes
 from ident3d.blender_scenes.materials import MATERIALS
 from ident3d.blender_scenes.quality import QUALITIES, Quality
 from ident3d.blender_scenes.readback import render_linear
@@ -119,20 +119,23 @@ class Studio:
             self._stage.actor.data = bpy.data.meshes[mesh]
             pose(self._stage, latents, wrapped_hues=self.hues == "wrapped")
             aim(whole, self.size, first=0, last=quality.samples, seed=seed)
-            image = render_linear()
-            if quality.focus_samples > quality.samples:
-                box = self._focus(mesh)
-                aim(box, self.size, first=quality.samples, last=quality.focus_samples, seed=seed)
-                share = quality.samples / quality.focus_samples
-                image[box.window] = share * image[box.window] + (1 - share) * render_linear()
+            everywhere = render_linear()
+            image = everywhere.copy()
+            around_object, around_shadow = self._boxes(mesh)
+            # Where the boxes overlap the object's samples count.
+            for box, samples in ((around_shadow, quality.shadow_samples), (around_object, quality.object_samples)):
+                if samples > quality.samples and not box.empty:
+                    aim(box, self.size, first=quality.samples, last=samples, seed=seed)
+                    share = quality.samples / samples
+                    image[box.window] = share * everywhere[box.window] + (1 - share) * render_linear()
             return image if self._denoiser is None else self._denoiser(image)
 
-    def _focus(self, mesh: str) -> Box:
+    def _boxes(self, mesh: str) -> tuple[Box, Box]:
         actor, spot = self._stage.actor, self._stage.spots[0]
         placed = np.array(actor.matrix_basis, dtype=np.float64)
         points = self._points[mesh] @ placed[:3, :3].T + placed[:3, 3]
         camera = np.array(current_scene().camera.matrix_basis, dtype=np.float64)
-        return focus(points, np.array(spot.location, dtype=np.float64), -HEIGHT, camera, FOCAL, self.size)
+        return boxes(points, np.array(spot.location, dtype=np.float64), -HEIGHT, camera, FOCAL, self.size)
 
     def _own(self) -> None:
         if Studio._owner is not self:

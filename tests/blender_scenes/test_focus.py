@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ident3d.blender_scenes.focus import focus, project, shadow
+from ident3d.blender_scenes.focus import boxes, project, shadow
 
 HALF = 0.5**0.5
 CAMERA = np.array([(0, -HALF, HALF, 8), (1, 0, 0, 0), (0, HALF, HALF, 8), (0, 0, 0, 1)])
@@ -28,17 +28,29 @@ def test_shadow_lies_on_the_ground_in_line_with_light_and_point() -> None:
 
 
 @pytest.mark.parametrize("size", [64, 224])
-def test_box_holds_object_and_shadow(size: int) -> None:
+def test_boxes_hold_object_and_shadow(size: int) -> None:
     points = np.random.default_rng(3).uniform((-1, -1, 1), (1, 1, 3), (50, 3))
-    box = focus(points, SPOT, GROUND, CAMERA, FOCAL, size)
     cast = shadow(points, SPOT, GROUND)
     assert cast is not None
-    pixels = project(np.concatenate([points, cast]), CAMERA, FOCAL, size)
-    assert (pixels > (box.left, box.top)).all()
-    assert (pixels < (box.right, box.bottom)).all()
-    assert (box.right - box.left) * (box.bottom - box.top) < 0.6 * size**2
+    for held, box in zip((points, cast), boxes(points, SPOT, GROUND, CAMERA, FOCAL, size), strict=True):
+        pixels = project(held, CAMERA, FOCAL, size)
+        assert (pixels > (box.left, box.top)).all()
+        assert (pixels < (box.right, box.bottom)).all()
+        assert (box.right - box.left) * (box.bottom - box.top) < 0.4 * size**2
 
 
-def test_box_is_the_whole_image_when_the_object_reaches_above_the_light() -> None:
+def test_shadow_box_is_the_whole_image_when_the_object_reaches_above_the_light() -> None:
     points = np.array([(0.0, 0, 0), (0, 0, 11)])
-    assert focus(points, SPOT, GROUND, CAMERA, FOCAL, 64) == (0, 0, 64, 64)
+    around_object, around_shadow = boxes(points, SPOT, GROUND, CAMERA, FOCAL, 64)
+    assert around_shadow == (0, 0, 64, 64)
+    assert around_object != around_shadow
+
+
+def test_object_behind_the_camera_gets_the_whole_image() -> None:
+    around_object, _ = boxes(np.array([(0.0, 0, 0), (9, 0, 9)]), SPOT, GROUND, CAMERA, FOCAL, 64)
+    assert around_object == (0, 0, 64, 64)
+
+
+def test_box_outside_the_image_is_empty() -> None:
+    around_object, _ = boxes(np.array([(0.0, 30, 0), (0, 31, 1)]), SPOT, GROUND, CAMERA, FOCAL, 64)
+    assert around_object.empty

@@ -1,0 +1,137 @@
+"""What each quality preset costs and how far it is from the truth."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from tabulate import tabulate
+
+from ident3d.errors import UserError, unknown
+from ident3d.latents import World, draw
+from ident3d.progress import progress_bar
+
+BASELINE = "reference"
+TRUTH = "truth"
+TRUTH_SEED = 1_000_000
+"""The truth's noise seeds start here, far from those of the presets."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One preset, on average over the scenes. `ratio` is the baseline's CPU seconds over its own."""
+
+    quality: str
+    cpu_seconds: float
+    psnr_mean: float
+    psnr_min: float
+    ratio: float | None
+
+
+@dataclass(frozen=True)
+class RenderBench:
+    """Presets measured on the same scenes against the same truth."""
+
+    size: int
+    scenes: int
+    blender: str
+    presets: tuple[Preset, ...]
+
+    def table(self) -> str:
+        """Rows of quality, CPU seconds an image, PSNR mean and minimum, and times cheaper than `reference`."""
+        rows = [
+            (
+                preset.quality,
+                f"{preset.cpu_seconds:.3f}",
+                f"{preset.psnr_mean:.1f}",
+                f"{preset.psnr_min:.1f}",
+                "" if preset.ratio is None else f"{preset.ratio:.1f}",
+            )
+            for preset in self.presets
+        ]
+        headers = ("quality", "CPU s/image", "PSNR mean, dB", "PSNR min, dB", f"{BASELINE} / this")
+        return tabulate(rows, headers=headers, disable_numparse=True)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain values, for JSON."""
+        return asdict(self)
+
+
+def psnr(image: NDArray[np.uint8], truth: NDArray[np.uint8]) -> float:
+    """10 log10(255² / mean squared difference), in dB; infinite for equal images."""
+    error = np.mean((image.astype(np.float64) - truth) ** 2)
+    return float(10 * np.log10(255**2 / error)) if error else float("inf")
+
+
+def fixed_scenes(count: int) -> NDArray[np.float32]:
+    """The benchmark's scene latents: the first test images of seed 0."""
+    world = World()
+    return world.to_scene(draw(world, seed=0, split="test", start=0, count=count).raw)
+
+
+def render_all(
+    quality: str, scene_latents: NDArray[np.float32], *, size: int, seed: int
+) -> tuple[NDArray[np.uint8], float]:
+    """The images of a studio with one thread, and the process's CPU seconds per image once the first has warmed it."""
+    from ident3d.blender_scenes.studio import Studio
+
+    images = np.empty((len(scene_latents), size, size, 3), np.uint8)
+    with Studio(size=size, quality=quality) as studio, progress_bar(len(images), f"{quality} images") as bar:
+        begun = 0.0
+        for i, latents in enumerate(scene_latents):
+            images[i] = studio.render(latents, seed=seed + i)
+            bar.update(1)
+            if i == 0:
+                begun = time.process_time()
+        return images, (time.process_time() - begun) / (len(images) - 1)
+
+
+def bench_render(
+    *,
+    scenes: int | ArrayLike = 8,
+    qualities: Sequence[str] = (BASELINE, "standard", "draft"),
+    size: int = 224,
+    truth: NDArray[np.uint8] | None = None,
+) -> RenderBench:
+    """Render the scenes in every preset and compare them with 1024 samples without denoising under other noise seeds.
+
+    `scenes` is a number of the benchmark's own scenes or scene latents (N, 10); `truth` gives their true images
+    (N, size, size, 3) if they are at hand, which saves the most expensive half of the run.
+    """
+    from ident3d.blender_scenes.blender import bpy
+    from ident3d.blender_scenes.quality import QUALITIES
+
+    for quality in qualities:
+        if quality not in QUALITIES:
+            raise unknown("quality", quality, QUALITIES)
+    if isinstance(scenes, int) and scenes < 2:
+        raise UserError(f"The presets are compared on at least two scenes, not {scenes}.")
+    latents = fixed_scenes(scenes) if isinstance(scenes, int) else np.asarray(scenes, np.float32)
+    if latents.ndim != 2 or len(latents) < 2:
+        raise UserError(f"The scenes must be latents of shape (N, 10) with N at least 2, not {latents.shape}.")
+    if truth is None:
+        truth, _ = render_all(TRUTH, latents, size=size, seed=TRUTH_SEED)
+    if truth.shape != (len(latents), size, size, 3):
+        raise UserError(f"The truth must be of shape {(len(latents), size, size, 3)}, not {truth.shape}.")
+    cost: dict[str, float] = {}
+    errors: dict[str, list[float]] = {}
+    for quality in qualities:
+        images, cost[quality] = render_all(quality, latents, size=size, seed=0)
+        errors[quality] = [psnr(image, true) for image, true in zip(images, truth, strict=True)]
+    return RenderBench(
+        size,
+        len(latents),
+        bpy.app.version_string,
+        tuple(
+            Preset(
+                quality,
+                cost[quality],
+                float(np.mean(errors[quality])),
+                min(errors[quality]),
+                cost[BASELINE] / cost[quality] if BASELINE in cost else None,
+            )
+            for quality in qualities
+        ),
+    )

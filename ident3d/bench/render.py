@@ -3,14 +3,17 @@
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from PIL import Image
 from tabulate import tabulate
 
 from ident3d.errors import UserError, unknown
 from ident3d.latents import World, draw
+from ident3d.loaders.source import read_latents_file
 from ident3d.progress import progress_bar
 
 BASELINE = "reference"
@@ -69,6 +72,21 @@ def fixed_scenes(count: int) -> NDArray[np.float32]:
     """The benchmark's scene latents: the first test images of seed 0."""
     world = World()
     return world.to_scene(draw(world, seed=0, split="test", start=0, count=count).raw)
+
+
+def given_pictures(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+    """Scene latents and pictures of a folder that holds raw_latents.npy and one picture for each row, in order."""
+    raw = World().check_raw(read_latents_file(folder / "raw_latents.npy"))
+    files = sorted(folder.glob("*.png"))
+    if len(files) != len(raw):
+        raise UserError(f"{folder} has {len(files)} pictures for {len(raw)} rows of latents.")
+    pictures = []
+    for file in files:
+        with Image.open(file) as picture:
+            pictures.append(np.asarray(picture.convert("RGB")))
+    if len({picture.shape for picture in pictures}) != 1:
+        raise UserError(f"The pictures in {folder} are not all of one size.")
+    return World().to_scene(raw), np.stack(pictures)
 
 
 def render_all(

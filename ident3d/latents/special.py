@@ -1,0 +1,31 @@
+"""The special functions that samplers need, in the namespace of the arrays at hand: SciPy's for NumPy, else its own."""
+
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import scipy.special
+from array_api_compat import array_namespace, device, is_numpy_namespace
+
+Array: TypeAlias = Any  # a NumPy array or a torch tensor: whatever array_api_compat knows
+
+
+def functions(xp: ModuleType) -> Any:
+    """A module with erf, erfinv and gammainc for the arrays of this namespace."""
+    return scipy.special if is_numpy_namespace(xp) else xp.special
+
+
+def constant(value: Any, like: Array) -> Array:
+    """`value` as an array of the same namespace, dtype and device as `like`."""
+    return array_namespace(like).asarray(value, dtype=like.dtype, device=device(like))
+
+
+def normal_variates(u: Array) -> Array:
+    """Φ⁻¹(u) = √2 erf⁻¹(2u - 1): standard normal variates from uniform ones."""
+    return 2**0.5 * functions(array_namespace(u)).erfinv(inside(2 * u - 1))
+
+
+def inside(t: Array) -> Array:
+    """t clipped to the last number before ±1, where quantile functions are still finite."""
+    xp = array_namespace(t)
+    limit = 1 - xp.finfo(t.dtype).eps / 2
+    return xp.clip(t, -limit, limit)

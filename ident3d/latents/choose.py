@@ -1,0 +1,164 @@
+"""Conditionals and marginals by name, as the command line gives them."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from ident3d.errors import UserError, unknown
+from ident3d.latents import conditionals as c
+from ident3d.latents.families import Family, GeneralizedNormal, Laplace, Normal, Window
+from ident3d.latents.spaces import Box, Factor, Product, Space, Sphere, Unbounded
+from ident3d.latents.special import Array, constant
+
+CONDITIONALS: Final = ("normal", "laplace", "generalized_normal", "uniform", "vmf", "rejected_normal")
+MARGINALS: Final = ("uniform", "normal", "laplace", "generalized_normal", "vmf")
+
+
+def conditional(
+    name: str,
+    space: Space,
+    *,
+    sigma: float | Sequence[float] | None = None,
+    p: float = 3.0,
+    kappa: float | None = None,
+    precision: float | Sequence[float] | None = None,
+    threshold: float = 0.1,
+    only: Iterable[int] | None = None,
+) -> c.Conditional:
+    """p(z̃ | z) by name, on a space.
+
+    =================== ============================================ ==========================================
+    normal              exp(-(z̃-z)²/2σ²) per coordinate              sigma = σ, a standard deviation
+    laplace             exp(-|z̃-z|/λ)                                sigma = λ, a scale
+    generalized_normal  exp(-(|z̃-z|/λ)^p)                            sigma = λ, a scale; p
+    uniform             within ±w of z, or independent of z          sigma = w, or none
+    vmf                 exp(κ z̃ᵀz) on the sphere                     kappa
+    rejected_normal     z + N(0, 1/Λ) near the sphere, projected     precision = Λ (AnInfoNCE), threshold
+    =================== ============================================ ==========================================
+
+    On the box the first four are truncated, on the sphere projected. `sigma` and Λ are one number or one per dimension;
+    `only` lists the dimensions that change, the others stay. On a product the name holds for each factor, or names
+    joined by commas go to one factor each.
+    """
+    moving = tuple(range(space.dim)) if only is None else tuple(only)
+    for k in moving:
+        if not 0 <= k < space.dim:
+            raise UserError(f"There is no latent number {k}: the space has {space.dim} dimensions, counted from 0.")
+    widths = None if sigma is None else _per_dimension("sigma", sigma, space.dim)
+    precisions = None if precision is None else _per_dimension("precision", precision, space.dim)
+    if isinstance(space, Product):
+        names = name.split(",") if "," in name else [name] * len(space.parts)
+        if len(names) != len(space.parts):
+            raise UserError(
+                f"The space has {len(space.parts)} factors, so it takes as many conditionals, not {name!r}."
+            )
+        parts = []
+        for part_name, part, where in zip(names, space.parts, space.slices, strict=True):
+            chosen = {k - where.start for k in moving if where.start <= k < where.stop}
+            part_widths = widths and widths[where]
+            part_precisions = precisions and precisions[where]
+            parts.append(_on_factor(part_name, part, part_widths, p, kappa, part_precisions, threshold, chosen))
+        return c.ProductConditional(space, tuple(parts))
+    return _on_factor(name, space, widths, p, kappa, precisions, threshold, set(moving))
+
+
+def _on_factor(
+    name: str,
+    space: Factor,
+    widths: tuple[float, ...] | None,
+    p: float,
+    kappa: float | None,
+    precision: tuple[float, ...] | None,
+    threshold: float,
+    moving: set[int],
+) -> c.Conditional:
+    if name not in CONDITIONALS:
+        raise unknown("conditional", name, CONDITIONALS)
+    if not moving:
+        return c.Stay(space)
+    if isinstance(space, Sphere) and len(moving) < space.dim:
+        raise UserError("On the sphere no latent can stay while others change, since all share one length.")
+    if name in ("vmf", "rejected_normal"):
+        if not isinstance(space, Sphere):
+            raise UserError(f"The conditional {name} lives on the sphere; elsewhere choose normal, laplace, "
+                            "generalized_normal or uniform.")  # fmt: skip
+        if name == "vmf":
+            return c.VonMisesFisher(space, _not_negative("kappa", kappa))
+        if precision is None:
+            raise UserError("The conditional rejected_normal needs its precision Λ.")
+        return c.RejectedNormal(space, precision, _positive("threshold", threshold))
+    if name == "uniform" and widths is None and isinstance(space, Box | Sphere):
+        if len(moving) == space.dim:
+            return c.Uniform(space)
+        widths = (2 * (space.high - space.low),) * space.dim if isinstance(space, Box) else None
+    if widths is None:
+        raise UserError(f"The conditional {name} needs its width sigma.")
+    scale = tuple(width if k in moving else 0.0 for k, width in enumerate(widths))
+    return c.Coordinatewise(space, _family(name, p), scale)
+
+
+def _family(name: str, p: float) -> Family:
+    if name == "generalized_normal":
+        return GeneralizedNormal(float(p))
+    plain: dict[str, Family] = {"normal": Normal(), "laplace": Laplace(), "uniform": Window()}
+    return plain[name]
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """p(z): a conditional around one fixed point, the centre of the box, a pole of the sphere or the origin."""
+
+    conditional: c.Conditional
+
+    def sample(self, n: int, uniform: c.Uniforms) -> Array:
+        """n draws, shape (n, dim), in the namespace of the uniform variates."""
+        space = self.conditional.space
+        variates = uniform((0,))  # none: only to see their kind
+        centre = constant(space.centre, variates)
+        return self.conditional.sample(array_namespace(variates).broadcast_to(centre, (n, space.dim)), uniform)
+
+
+def marginal(
+    name: str, space: Space, *, sigma: float | Sequence[float] | None = None, p: float = 3.0, kappa: float | None = None
+) -> Marginal:
+    """p(z) by name: uniform, or one of the conditionals around the space's centre (see `conditional`)."""
+    for single in name.split(","):
+        if single not in MARGINALS:
+            raise unknown("marginal", single, MARGINALS)
+    if name == "uniform" and isinstance(space, Unbounded):
+        raise UserError("The unbounded space has no uniform marginal; choose normal, laplace or generalized_normal.")
+    return Marginal(conditional(name, space, sigma=None if name == "uniform" else sigma, p=p, kappa=kappa))
+
+
+def uniforms(generator: Any, like: Array | None = None) -> c.Uniforms:
+    """U[0, 1) of any shape from a NumPy Generator, or a torch.Generator and a tensor of the wanted type and device."""
+    if hasattr(generator, "random"):
+        dtype = np.float64 if like is None else like.dtype
+        return lambda shape: generator.random(shape, dtype)
+    if like is None:
+        raise UserError("A torch generator needs a tensor that shows which type and device its variates shall have.")
+    xp = array_namespace(like)
+    return lambda shape: xp.rand(shape, generator=generator, dtype=like.dtype, device=device(like))
+
+
+def _per_dimension(name: str, value: float | Sequence[float], dim: int) -> tuple[float, ...]:
+    values = (float(value),) * dim if isinstance(value, int | float) else tuple(float(v) for v in value)
+    if len(values) != dim:
+        raise UserError(f"There are {dim} dimensions, so {name} is one number or {dim}, not {len(values)}.")
+    return tuple(_positive(name, v) for v in values)
+
+
+def _positive(name: str, value: float) -> float:
+    if not 0 < value < math.inf:
+        raise UserError(f"{name} must be a positive number, not {value:g}.")
+    return float(value)
+
+
+def _not_negative(name: str, value: float | None) -> float:
+    if value is None or not 0 <= value < math.inf:
+        raise UserError(f"The conditional vmf needs a concentration {name} of at least 0, not {value}.")
+    return float(value)

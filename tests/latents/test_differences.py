@@ -1,0 +1,67 @@
+"""The asked-for distribution of |z̃ - z| against draws and against formulas."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ident3d.latents.choose import conditional, uniforms
+from ident3d.latents.differences import difference_cdf, difference_quantiles, expected_abs_difference
+from ident3d.latents.spaces import Box, Sphere, Unbounded, space
+
+
+@pytest.mark.parametrize("name", ["normal", "laplace", "generalized_normal", "uniform"])
+def test_box_against_draws(name: str) -> None:
+    made = conditional(name, Box(3), sigma=[0.02, 0.3, 5.0])
+    rng = np.random.default_rng(0)
+    z = rng.uniform(-1, 1, (100_000, 3))
+    drawn = np.abs(made.sample(z, uniforms(rng)) - z)
+    levels = np.linspace(0.005, 0.995, 100)
+    for k, delta in enumerate(np.quantile(drawn, levels, axis=0).T):  # Kolmogorov's bound for a chance of 1e-5
+        assert np.abs(difference_cdf(made, delta)[:, k] - levels).max() < 2.47 / np.sqrt(100_000)
+    q = np.array([0.05, 0.5, 0.95])
+    np.testing.assert_allclose(difference_quantiles(made, q), np.quantile(drawn, q, axis=0), rtol=0.05, atol=1e-4)
+    np.testing.assert_allclose(expected_abs_difference(made), drawn.mean(axis=0), rtol=0.02)
+
+
+def test_formulas() -> None:
+    """E|x| = σ √(2/π) for the unbounded normal; two independent uniforms on [0, 1] differ by 1/3 on average."""
+    normal = conditional("normal", Unbounded(2), sigma=[1.0, 3.0])
+    np.testing.assert_allclose(expected_abs_difference(normal), np.sqrt(2 / np.pi) * np.array([1, 3]), rtol=1e-5)
+    np.testing.assert_allclose(
+        difference_quantiles(normal, [0.5])[0], stats.norm.ppf(0.75) * np.array([1, 3]), rtol=1e-5
+    )
+    far = conditional("uniform", Box(1, 0, 1), sigma=10)
+    np.testing.assert_allclose(expected_abs_difference(far), 1 / 3, rtol=1e-5)
+    delta = np.array([0.1, 0.5, 0.9])
+    np.testing.assert_allclose(difference_cdf(far, delta)[:, 0], 1 - (1 - delta) ** 2, atol=1e-6)
+
+
+def test_content_does_not_differ() -> None:
+    made = conditional("normal", Box(2), sigma=0.1, only=[1])
+    assert expected_abs_difference(made)[0] == 0
+    assert difference_cdf(made, [0.0])[0, 0] == 1
+    assert difference_quantiles(made, [0.9])[0, 0] == 0
+
+
+def test_given_anchors_count() -> None:
+    """All anchors on the edge of the box: a half-normal, once more truncated by nothing."""
+    made = conditional("normal", Box(1), sigma=0.1)
+    edge = np.ones((50, 1))
+    delta = np.array([0.05, 0.1, 0.3])
+    np.testing.assert_allclose(difference_cdf(made, delta, edge)[:, 0], stats.halfnorm(scale=0.1).cdf(delta), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        conditional("vmf", Sphere(5), kappa=20),
+        conditional("normal", Sphere(5), sigma=0.2),
+        conditional("normal,vmf", space("box*sphere", [2, 5]), sigma=0.2, kappa=20),
+    ],
+)
+def test_counted_on_draws(made: object) -> None:
+    mean = expected_abs_difference(made)
+    quantiles = difference_quantiles(made, [0.1, 0.5, 0.9])
+    np.testing.assert_allclose(mean[-4:], mean[-5], rtol=0.02)  # no coordinate of the sphere is special
+    for k, column in enumerate(quantiles.T):
+        np.testing.assert_allclose(difference_cdf(made, column)[:, k], [0.1, 0.5, 0.9], atol=1e-4)

@@ -1,8 +1,28 @@
 """What a dataset is: latent spaces, marginals, conditionals, the causal graph, raw → scene mapping."""
 
+from ident3d.latents.choose import conditional, marginal, uniforms
+from ident3d.latents.conditionals import Conditional
 from ident3d.latents.draws import Draws, draw
 from ident3d.latents.names import NAMES
+from ident3d.latents.spaces import Box, Product, Space, Sphere, Unbounded, space
 from ident3d.latents.streams import SPLITS, noise_seed
 from ident3d.latents.worlds import World
 
-__all__ = ["NAMES", "SPLITS", "Draws", "World", "draw", "noise_seed"]
+__all__ = [
+    "NAMES",
+    "SPLITS",
+    "Box",
+    "Conditional",
+    "Draws",
+    "Product",
+    "Space",
+    "Sphere",
+    "Unbounded",
+    "World",
+    "conditional",
+    "draw",
+    "marginal",
+    "noise_seed",
+    "space",
+    "uniforms",
+]

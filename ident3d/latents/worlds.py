@@ -13,6 +13,7 @@ from ident3d.errors import UserError, unknown
 from ident3d.latents.arithmetic import atan2
 from ident3d.latents.attainable import attainable_r2
 from ident3d.latents.names import ANGLES, GROUPS, HUES, NAMES, POSITIONS, single_names
+from ident3d.latents.spaces import Box, Product, Space, Sphere
 
 # Scene → its own position, angle and hue ranges, in scene units (half widths).
 RANGES: Final = {
@@ -91,6 +92,11 @@ class World:
     @property
     def n_raw(self) -> int:
         return len(self.names)
+
+    @property
+    def space(self) -> Space:
+        """Where the raw latents live."""
+        return Product((Box(3), Sphere(8))) if self.periodic else Box(len(NAMES))
 
     def to_scene(self, raw: ArrayLike) -> NDArray[np.float32]:
         """(n, n_raw) raw latents → (n, 10) scene values in the order of NAMES, float32.

@@ -11,6 +11,7 @@ import pytest
 
 from ident3d.errors import UserError
 from ident3d.latents import NAMES, World, draw
+from ident3d.latents.spaces import Box, Product, Sphere
 
 HALF_PI = math.pi / 2
 
@@ -45,7 +46,9 @@ def test_defaults_and_names() -> None:
     world = World()
     assert (world.position_range, world.angle_range, world.hue_range, world.hues) == (3, HALF_PI, HALF_PI, "published")
     assert world.names == NAMES
+    assert world.space == Box(10)
     periodic = World("3dident-periodic")
+    assert periodic.space == Product((Box(3), Sphere(8)))
     assert periodic.n_raw == 11
     assert periodic.names[3] == "sphere_0"
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ident3d.latents.arithmetic import Float64, normal_quantile
+from ident3d.latents.causal_draws import classes_of, sample
 from ident3d.latents.names import NAMES
 from ident3d.latents.streams import uniform_float32, uniform_float64, words
 from ident3d.latents.worlds import SPHERE, World
@@ -19,19 +20,24 @@ class Draws(NamedTuple):
 
 
 def draw(world: World, *, seed: int, split: str, start: int, count: int) -> Draws:
-    """The latents of images start … start+count-1: z ~ U[-1, 1]^10, or U[-1, 1]³ × U(S⁷) for the periodic world.
+    """The latents of images start … start+count-1.
 
-    A latent held fixed leaves the others as they would have been. The same on every machine and for any cutting of
-    the range: words from an integer generator, then operations that IEEE 754 fixes to the last bit (see arithmetic).
+    Box: z ~ U[-1, 1]^10. Periodic: U[-1, 1]³ × U(S⁷). Causal: classes in turn, z_k ~ p(z_k | parents) along the graph.
+
+    A latent held fixed leaves all but its descendants as they would have been. The same on every machine and for any
+    cutting of the range: words from an integer generator, then operations that IEEE 754 fixes to the last bit.
     """
     word = words(seed, split, start, count)
+    if world.graph is not None:
+        classes = classes_of(np.arange(start, start + count), world.drawn_classes)
+        return Draws(sample(world.graph, word, classes, world.held), classes)
     if world.periodic:
         raw = np.empty((count, world.n_raw), np.float32)
         raw[:, :3] = uniform_float32(word[:, :3])
         raw[:, SPHERE] = _uniform_on_sphere(word[:, SPHERE])
     else:
         raw = uniform_float32(word[:, : world.n_raw])
-    for name, value in world.fixed.items():
+    for name, value in world.held.items():
         raw[:, NAMES.index(name)] = value
     return Draws(raw, None)
 

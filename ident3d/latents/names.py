@@ -1,14 +1,16 @@
 """The latents by name: ten scene values in the published order, and the groups that the papers speak of."""
 
+from collections.abc import Iterable
 from typing import Final
 
-from ident3d.errors import unknown
+from ident3d.errors import UserError, unknown
 
 NAMES: Final = (
     *("x", "y", "z", "rotation_phi", "rotation_theta", "rotation_psi"),
     *("spotlight_position", "object_hue", "spotlight_hue", "ground_hue"),
 )
 GROUPS: Final = {"position": NAMES[0:3], "rotation": NAMES[3:6], "hue": NAMES[7:10]}
+CLASSES: Final = ("Teapot", "Hare", "Dragon", "Cow", "Armadillo", "Horse", "Head")
 POSITIONS: Final = slice(0, 3)
 ANGLES: Final = slice(3, 7)
 HUES: Final = slice(7, 10)
@@ -21,3 +23,21 @@ def single_names(name: str) -> tuple[str, ...]:
     if name in NAMES:
         return (name,)
     raise unknown("latent", name, [*NAMES, *GROUPS])
+
+
+def assignments(texts: Iterable[str]) -> dict[str, float | str]:
+    """NAME=VALUE as options give them: a raw value for a latent or a group of them, a name for the class."""
+    values: dict[str, float | str] = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not value:
+            raise UserError(f"{text!r} is not of the form NAME=VALUE, such as rotation=0 or class=Hare.")
+        if name != "class":
+            single_names(name)
+        if name in values:
+            raise UserError(f"{name} is given two values.")
+        try:
+            values[name] = value if name == "class" else float(value)
+        except ValueError:
+            raise UserError(f"{name} takes a number, not {value!r}.") from None
+    return values

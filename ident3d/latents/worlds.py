@@ -1,9 +1,8 @@
 """A world: which latents a dataset has, how they are distributed, and how raw numbers become scene values."""
 
-import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError, unknown
 from ident3d.latents.arithmetic import atan2
-from ident3d.latents.attainable import attainable_r2
+from ident3d.latents.causal import CausalModel, check_classes, published_model
 from ident3d.latents.names import ANGLES, GROUPS, HUES, NAMES, POSITIONS, single_names
 from ident3d.latents.spaces import Box, Product, Space, Sphere
 
@@ -19,6 +18,7 @@ from ident3d.latents.spaces import Box, Product, Space, Sphere
 RANGES: Final = {
     "3dident": (3.0, math.pi / 2, math.pi / 2),
     "3dident-periodic": (3.0, math.pi, math.pi),
+    "causal3dident": (2.0, math.pi / 2, math.pi / 2),
 }
 HUE_RULES: Final = ("published", "wrapped")
 SPHERE: Final = slice(3, 11)  # of the periodic world's raw numbers
@@ -29,16 +29,19 @@ _SCENES_OWN: Any = None
 class World:
     """The latent world of one scene. Raw latents are float32 in [-1, 1]; scene = range · raw.
 
-    `fixed` holds latents, or groups of them, at a raw value; a single latent's value goes before its group's.
-    Ranges not given are the scene's own. Every pixel depends on these settings, so the manifest keeps them all.
+    `fixed` holds latents, or groups of them, at a raw value; a single latent's value goes before its group's. In the
+    causal world that is an intervention, do(z_k = value), and the class can be held too; `graph` and `classes` are the
+    published ones unless given. Every pixel depends on these settings, so the manifest keeps them all.
     """
 
     scene: str = "3dident"
     position_range: float = _SCENES_OWN
     angle_range: float = _SCENES_OWN
     hue_range: float = _SCENES_OWN
-    fixed: Mapping[str, float] = field(default_factory=dict, hash=False)
+    fixed: Mapping[str, float | str] = field(default_factory=dict, hash=False)
     hues: str = "published"
+    graph: CausalModel | None = field(default=None, hash=False)
+    classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.scene not in RANGES:
@@ -47,6 +50,7 @@ class World:
             raise UserError(f"Hues are {' or '.join(HUE_RULES)}, not {self.hues!r}.")
         for name, own in zip(("position_range", "angle_range", "hue_range"), RANGES[self.scene], strict=True):
             object.__setattr__(self, name, self._checked_range(name, own))
+        self._check_graph_and_classes()
         object.__setattr__(self, "fixed", self._checked_fixed())
 
     def _checked_range(self, name: str, own: float) -> float:
@@ -65,19 +69,56 @@ class World:
             )
         return value
 
-    def _checked_fixed(self) -> dict[str, float]:
-        singles: dict[str, float] = {}
+    def _check_graph_and_classes(self) -> None:
+        if not self.causal:
+            if self.graph is not None or self.classes:
+                raise UserError(f"The scene {self.scene} has neither a causal graph nor classes; causal3dident has.")
+            return
+        graph = self.graph or published_model()
+        classes = check_classes(self.classes or graph.classes)
+        for name in classes:
+            if name not in graph.classes:
+                raise UserError(f"The graph has no class {name}; it has {', '.join(graph.classes)}.")
+        object.__setattr__(self, "graph", graph)
+        object.__setattr__(self, "classes", classes)
+
+    def _checked_fixed(self) -> dict[str, float | str]:
+        singles: dict[str, float | str] = {}
         for name, value in sorted(self.fixed.items(), key=lambda item: item[0] not in GROUPS):
-            number = float(value)
+            if name == "class" and self.causal:
+                if value not in self.classes:
+                    raise unknown("class", str(value), self.classes)
+                continue
+            single = single_names(name)
+            try:
+                number = float(value)
+            except ValueError:
+                number = math.nan
             if not -1 <= number <= 1:
-                raise UserError(f"A latent is held fixed at a raw value from -1 to 1, so {name} cannot be {number:g}.")
-            singles |= dict.fromkeys(single_names(name), number)
+                raise UserError(f"A latent is held fixed at a raw value from -1 to 1, so {name} cannot be {value}.")
+            singles |= dict.fromkeys(single, number)
         if self.periodic and (angular := [name for name in singles if name not in GROUPS["position"]]):
             raise UserError(
                 f"The periodic world draws its seven angles jointly on a sphere, so {angular[0]} cannot be held fixed; "
                 "the scene 3dident can do that."
             )
-        return {name: singles[name] for name in NAMES if name in singles}
+        held: dict[str, float | str] = {"class": self.fixed["class"]} if "class" in self.fixed else {}
+        return held | {name: singles[name] for name in NAMES if name in singles}
+
+    @property
+    def causal(self) -> bool:
+        """Whether the latents hang together by a graph, and the object has a class."""
+        return self.scene == "causal3dident"
+
+    @property
+    def held(self) -> dict[str, float]:
+        """The single latents held fixed, without the class."""
+        return {name: float(value) for name, value in self.fixed.items() if name != "class"}
+
+    @property
+    def drawn_classes(self) -> tuple[str, ...]:
+        """The classes that images take in turn: one if it is held fixed, none in a scene without classes."""
+        return (str(self.fixed["class"]),) if "class" in self.fixed else self.classes
 
     @property
     def periodic(self) -> bool:
@@ -140,20 +181,29 @@ class World:
 
     def attainable_r2(self) -> dict[str, float | None]:
         """The R² that a perfect reader of the pictures reaches on each raw number; None where it is held fixed."""
+        from ident3d.latents.attainable import attainable_r2  # which draws from worlds, and so imports this module
+
         return attainable_r2(self)
 
     def as_dict(self) -> dict[str, Any]:
         """For the manifest: JSON types only."""
-        return dataclasses.asdict(self)
+        settings = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("graph", "classes")}
+        settings["fixed"] = dict(self.fixed)
+        if self.graph is not None:
+            settings |= {"graph": self.graph.as_dict(), "classes": list(self.classes)}
+        return settings
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> "World":
         """The inverse of as_dict; unknown settings are refused."""
-        known = [f.name for f in dataclasses.fields(cls)]
+        known = [f.name for f in fields(cls)]
         for name in settings:
             if name not in known:
                 raise unknown("setting of a world", name, known)
-        return cls(**settings)
+        rebuilt = dict(settings)
+        if rebuilt.get("graph") is not None:
+            rebuilt["graph"] = CausalModel.from_dict(rebuilt["graph"])
+        return cls(**rebuilt | {"classes": tuple(rebuilt.get("classes", ()))})
 
 
 def _spherical_coordinates(point: NDArray[np.float64]) -> NDArray[np.float64]:

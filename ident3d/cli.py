@@ -15,7 +15,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Data": ("render", "verify", "info"),
     "Pairs": (),
     "Training": (),
-    "Looking": ("preview", "traverse"),
+    "Looking": ("preview", "traverse", "graph"),
     "Health": ("doctor", "bench"),
 }
 

@@ -8,8 +8,8 @@ Two things are lost on the way into a picture, and both follow from the world's 
   (max(0, 1 - s(a - 1)), 1 - s, 1) up to 3: constant for a from 1/s - 1 to 1 and again from 1 + 1/s to 3.
 * Euler angles. (φ, θ, ψ) and (φ + π, π - θ, ψ + π) are one pose, which matters once the angle range exceeds π/2.
 
-Then R² = 1 - E[Var(z | picture)] / Var(z). Left out are θ held at ±π/2, where φ and ψ turn about one axis, and, in the
-causal world, what the rest of the picture tells of a hue: there the reader sees the colour and the class.
+Then R² = 1 - E[Var(z | picture)] / Var(z). Left out is θ held at ±π/2, where φ and ψ turn about one axis. In the causal
+world the reader of a hue sees its colour and the class but not its parents, and angles count as uniform.
 """
 
 import math

@@ -47,9 +47,10 @@ class CausalModel:
     @property
     def order(self) -> tuple[str, ...]:
         """The latents, parents before children."""
-        return tuple(
-            TopologicalSorter({name: node.parents - {"class"} for name, node in self.nodes.items()}).static_order()
-        )
+        return tuple(self._sorter().static_order())
+
+    def _sorter(self) -> TopologicalSorter[str]:
+        return TopologicalSorter({name: node.parents - {"class"} for name, node in self.nodes.items()})
 
     @property
     def edges(self) -> list[tuple[str, str]]:
@@ -81,7 +82,7 @@ class CausalModel:
                 raise unknown("latent", name, NAMES)
         model = cls(classes, {name: _node(name, tables.get(name, {}), classes) for name in NAMES})
         try:
-            model.order  # noqa: B018
+            model._sorter().prepare()
         except CycleError as error:
             raise UserError(f"The graph has a cycle: {' → '.join(reversed(error.args[1]))}.") from None
         ranges = {name: (node.low, node.high) for name, node in model.nodes.items()}
@@ -113,8 +114,10 @@ def load_model(path: Path) -> CausalModel:
         if path.stat().st_size > LARGEST_FILE:
             raise UserError(f"{path} is too large for a graph file ({LARGEST_FILE // 1000} kB at most).")
         text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"The graph file {path} cannot be read: {error}.") from None
+    except OSError as error:
+        raise UserError(f"The graph file {path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise UserError(f"The graph file {path} cannot be read: it is not text in UTF-8.") from None
     try:
         return _parsed(text)
     except UserError as error:

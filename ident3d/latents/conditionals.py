@@ -5,6 +5,7 @@ arguments: ``transform(z, u)`` is a pure function of two arrays (..., dim). ``sa
 `uniform` for variates of a shape, and serves every conditional, also the one that has to reject.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -28,11 +29,12 @@ class Conditional(Protocol):
         ...
 
 
-class Transform:
+class Transform(ABC):
     """A conditional that needs one uniform variate per coordinate."""
 
+    @abstractmethod
     def transform(self, z: Array, u: Array) -> Array:
-        raise NotImplementedError
+        """z̃ from anchors and variates, arrays (..., dim) of one kind; a pure function."""
 
     def sample(self, z: Array, uniform: Uniforms) -> Array:
         return self.transform(z, uniform(tuple(z.shape)))

@@ -3,14 +3,13 @@
 from typing import TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ident3d.latents.arithmetic import Float64
 from ident3d.latents.choose import conditional as by_name
 from ident3d.latents.choose import uniforms
 from ident3d.latents.conditionals import Conditional, Coordinatewise
 from ident3d.latents.spaces import Box, Product, Space, Sphere, Unbounded
-
-Float64 = NDArray[np.float64]
 
 ANCHORS = 1000  # quantiles of each latent's anchors that stand for all of them
 DRAWS = 200_000

@@ -10,12 +10,10 @@ from functools import lru_cache
 
 import numpy as np
 from array_api_compat import array_namespace
-from numpy.typing import NDArray
 from scipy import special
 
+from ident3d.latents.arithmetic import Float64
 from ident3d.latents.special import Array, constant
-
-Float64 = NDArray[np.float64]
 
 LAST_SCORE = 8.5  # Φ(-8.5) = 1e-17, below what a uniform variate in float64 can ask for
 KNOTS = 4096

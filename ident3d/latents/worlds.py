@@ -55,7 +55,10 @@ class World:
 
     def _checked_range(self, name: str, own: float) -> float:
         given = getattr(self, name)
-        value = own if given is None else float(given)
+        try:
+            value = own if given is None else float(given)
+        except ValueError:
+            raise UserError(f"The {name.replace('_', ' ')} must be a number, not {given!r}.") from None
         if name == "position_range":
             if not 0 < value < math.inf:
                 raise UserError(f"The position range must be a positive length in scene units, not {value:g}.")
@@ -201,9 +204,12 @@ class World:
             if name not in known:
                 raise unknown("setting of a world", name, known)
         rebuilt = dict(settings)
-        if rebuilt.get("graph") is not None:
-            rebuilt["graph"] = CausalModel.from_dict(rebuilt["graph"])
-        return cls(**rebuilt | {"classes": tuple(rebuilt.get("classes", ()))})
+        try:
+            if rebuilt.get("graph") is not None:
+                rebuilt["graph"] = CausalModel.from_dict(rebuilt["graph"])
+            return cls(**rebuilt | {"classes": tuple(rebuilt.get("classes", ()))})
+        except (TypeError, AttributeError) as error:
+            raise UserError(f"The recorded settings of the world are of a wrong kind: {error}.") from None
 
 
 def _spherical_coordinates(point: NDArray[np.float64]) -> NDArray[np.float64]:

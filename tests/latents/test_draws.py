@@ -1,6 +1,10 @@
 """Drawing: any range at once, any cutting, disjoint splits, the right distribution, the same bytes everywhere."""
 
 import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -45,6 +49,21 @@ def test_every_machine_gets_these_bytes(scene: str, digest: str) -> None:
     raw = draw(world, seed=7, split="test", start=123_456, count=5000).raw
     content = raw.astype("<f4").tobytes() + world.to_scene(raw).astype("<f4").tobytes()
     assert hashlib.sha256(content).hexdigest() == digest
+
+
+def test_processors_without_vector_instructions_get_these_bytes() -> None:
+    """The recorded bytes of this folder's tests once more, with NumPy's vector loops switched off."""
+    features = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    options = ["-q", "--no-cov", "-p", "no:cacheprovider", "-W", "ignore", "-k", "every_machine"]
+    plain = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(Path(__file__).parent)],
+        env=os.environ | {"NPY_DISABLE_CPU_FEATURES": " ".join(features)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert plain.returncode == 0, plain.stdout + plain.stderr
+    assert "4 passed" in plain.stdout
 
 
 @pytest.mark.parametrize("scene", SCENES)

@@ -93,6 +93,27 @@ def test_bad_worlds(settings: dict[str, Any], says: str) -> None:
         World(**settings)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"position_range": "wide"},
+        {"position_range": [1]},
+        {"fixed": [1]},
+        {"fixed": {"x": None}},
+        {"scene": 3},
+        {"scene": ["3dident"]},
+        {"hues": 1},
+        {"classes": 5},
+        {"graph": 5},
+        {"graph": {"classes": {"Cow": 1}}},
+    ],
+)
+def test_damaged_manifests_end_with_a_sentence(damage: dict[str, Any]) -> None:
+    for scene in ("3dident", "causal3dident"):
+        with pytest.raises(UserError):
+            World.from_dict({"scene": scene} | damage)
+
+
 def test_unknown_setting_in_a_manifest() -> None:
     with pytest.raises(UserError, match="Did you mean 'hues'"):
         World.from_dict({"scene": "3dident", "hue": "published"})

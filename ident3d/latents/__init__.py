@@ -1,5 +1,6 @@
 """What a dataset is: latent spaces, marginals, conditionals, the causal graph, raw → scene mapping."""
 
+from ident3d.latents.causal import CausalModel, load_model, published_model
 from ident3d.latents.choose import conditional, marginal, uniforms
 from ident3d.latents.conditionals import Conditional
 from ident3d.latents.draws import Draws, draw
@@ -12,6 +13,7 @@ __all__ = [
     "NAMES",
     "SPLITS",
     "Box",
+    "CausalModel",
     "Conditional",
     "Draws",
     "Product",
@@ -21,8 +23,10 @@ __all__ = [
     "World",
     "conditional",
     "draw",
+    "load_model",
     "marginal",
     "noise_seed",
+    "published_model",
     "space",
     "uniforms",
 ]

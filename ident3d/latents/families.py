@@ -16,6 +16,7 @@ from ident3d.latents.special import Array, constant, functions
 
 
 class Family(Protocol):
+    def density(self, x: Array) -> Array: ...
     def mass(self, x: Array) -> Array: ...
     def quantile(self, t: Array) -> Array: ...
 
@@ -23,6 +24,9 @@ class Family(Protocol):
 @dataclass(frozen=True)
 class Normal:
     """f(x) = exp(-x²/2) / √(2π); the scale is the standard deviation."""
+
+    def density(self, x: Array) -> Array:
+        return array_namespace(x).exp(-x * x / 2) / (2 * math.pi) ** 0.5
 
     def mass(self, x: Array) -> Array:
         return functions(array_namespace(x)).erf(x / 2**0.5)
@@ -34,6 +38,10 @@ class Normal:
 @dataclass(frozen=True)
 class Laplace:
     """f(x) = exp(-|x|) / 2."""
+
+    def density(self, x: Array) -> Array:
+        xp = array_namespace(x)
+        return xp.exp(-xp.abs(x)) / 2
 
     def mass(self, x: Array) -> Array:
         xp = array_namespace(x)
@@ -54,6 +62,10 @@ class GeneralizedNormal:
         if not 0.1 <= self.p <= 1000:
             raise UserError(f"The exponent p of a generalized normal lies between 0.1 and 1000, not at {self.p:g}.")
 
+    def density(self, x: Array) -> Array:
+        xp = array_namespace(x)
+        return xp.exp(-(xp.abs(x) ** self.p)) / (2 * math.gamma(1 + 1 / self.p))
+
     def mass(self, x: Array) -> Array:
         xp = array_namespace(x)
         size = xp.clip(xp.abs(x), 0, 1000 ** (1 / self.p))  # e^-1000 of the mass is beyond
@@ -72,6 +84,10 @@ class GeneralizedNormal:
 @dataclass(frozen=True)
 class Window:
     """f(x) = 1/2 on (-1, 1): the uniform distribution, the scale its half width."""
+
+    def density(self, x: Array) -> Array:
+        xp = array_namespace(x)
+        return xp.where(xp.abs(x) < 1, constant(0.5, x), constant(0.0, x))
 
     def mass(self, x: Array) -> Array:
         return array_namespace(x).clip(x, -1, 1)

@@ -106,6 +106,7 @@ def test_families_against_scipy(family: Family, reference: Any) -> None:
     t = np.linspace(-0.999999, 0.999999, 2001)
     x = reference.ppf((t + 1) / 2)
     np.testing.assert_allclose(family.mass(x), t, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(family.density(x), reference.pdf(x), rtol=1e-12)
     cusp = isinstance(family, GeneralizedNormal) and family.p < 1
     np.testing.assert_allclose(reference.cdf(family.quantile(t)), (t + 1) / 2, rtol=0, atol=2e-5 if cusp else 1e-9)
     np.testing.assert_array_equal(family.quantile(-t), -family.quantile(t))

@@ -146,15 +146,15 @@ def uniforms(generator: Any, like: Array | None = None) -> c.Uniforms:
 
 
 def _per_dimension(name: str, value: float | Sequence[float], dim: int) -> tuple[float, ...]:
-    values = (float(value),) * dim if isinstance(value, int | float) else tuple(float(v) for v in value)
+    values = (float(value),) * dim if isinstance(value, int | float | np.number) else tuple(float(v) for v in value)
     if len(values) != dim:
         raise UserError(f"There are {dim} dimensions, so {name} is one number or {dim}, not {len(values)}.")
     return tuple(_positive(name, v) for v in values)
 
 
 def _positive(name: str, value: float) -> float:
-    if not 0 < value < math.inf:
-        raise UserError(f"{name} must be a positive number, not {value:g}.")
+    if not 1e-30 <= value <= 1e30:  # what float32 can divide by
+        raise UserError(f"{name} must be positive, and between 1e-30 and 1e30, not {value:g}.")
     return float(value)
 
 

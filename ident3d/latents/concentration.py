@@ -23,14 +23,15 @@ def relative_density(p: Marginal, z: Float64) -> Float64:
         return np.ones(len(z))
     if isinstance(made, VonMisesFisher):
         cosine: Float64 = z @ np.array(made.space.centre)
-        return np.exp(made.kappa * cosine - _log_mean_exp(made.space.dim, made.kappa))
+        density: Float64 = np.exp(made.kappa * cosine - _log_mean_exp(made.space.dim, made.kappa))
+        return density
     if isinstance(made, Coordinatewise) and isinstance(made.space, Box):
         box, scale = made.space, np.array(made.scale)
         centre = np.array(box.centre)
         within = made.family.mass((box.high - centre) / scale)
-        ratio: Float64 = made.family.density((z - centre) / scale) / (scale * within) * (box.high - box.low)
-        product: Float64 = ratio.prod(axis=1)
-        return product
+        ratio = made.family.density((z - centre) / scale) / (scale * within) * (box.high - box.low)
+        density = ratio.prod(axis=1)
+        return density
     raise UserError("The distance to uniform is known for marginals on the box, and for vmf and uniform on the sphere.")
 
 

@@ -20,8 +20,10 @@ def constant(value: Any, like: Array) -> Array:
 
 
 def normal_variates(u: Array) -> Array:
-    """Φ⁻¹(u) = √2 erf⁻¹(2u - 1): standard normal variates from uniform ones."""
-    return 2**0.5 * functions(array_namespace(u)).erfinv(inside(2 * u - 1))
+    """Φ⁻¹(u) = √2 erf⁻¹(2u - 1): standard normal variates from uniform ones, never 0, so that each has a direction."""
+    xp = array_namespace(u)
+    t = inside(2 * u - 1)
+    return 2**0.5 * functions(xp).erfinv(xp.where(t == 0, constant(xp.finfo(u.dtype).eps, u), t))
 
 
 def inside(t: Array) -> Array:

@@ -41,6 +41,7 @@ def test_published_graph() -> None:
 
 
 def test_any_cutting_gives_the_same_bytes() -> None:
+    assert draw(CAUSAL, seed=2, split="train", start=3, count=0).raw.shape == (0, 10)
     whole, classes = images(CAUSAL, 50)
     parts = [draw(CAUSAL, seed=2, split="train", start=3 + i, count=10) for i in range(0, 50, 10)]
     assert np.concatenate([part.raw for part in parts]).tobytes() == whole.tobytes()

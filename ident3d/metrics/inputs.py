@@ -1,0 +1,144 @@
+"""What a score accepts: two arrays with one row per sample, checked once and turned into float64.
+
+Two rules hold for every score. A value that is not finite is an error, never silently a low score. A latent that does
+not vary has nothing to be identified: it is reported as NaN and left out of the headline.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ident3d.errors import UserError
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+class Rows(NamedTuple):
+    """Rows to fit on and rows to score on; the same arrays when nothing is held out."""
+
+    z_fit: Floats
+    h_fit: Floats
+    z: Floats
+    h: Floats
+    held_out: bool
+
+
+class Standardized(NamedTuple):
+    """Columns with mean 0 and population standard deviation 1; a constant column is all 0 and has scale 1."""
+
+    columns: Floats
+    mean: Floats
+    scale: Floats
+
+
+def plain_array(values: ArrayLike, name: str) -> NDArray[Any]:
+    """The NumPy array behind anything array-like, including a torch tensor with a gradient or on a device."""
+    source: Any = values
+    if hasattr(source, "detach") and hasattr(source, "cpu"):
+        source = source.detach().cpu()
+    try:
+        array = np.asarray(source)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UserError(f"{name} cannot be read as an array: {error}.") from error
+    if array.dtype == object:
+        raise UserError(f"{name} holds Python objects or rows of different lengths; it must be a plain array.")
+    return array
+
+
+def matrix(values: ArrayLike, name: str) -> Floats:
+    """`values` as a finite float64 array (rows, columns); one dimension is read as a single column."""
+    array = plain_array(values, name)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or 0 in array.shape:
+        raise UserError(f"{name} must have shape (samples, dimensions); it has shape {array.shape}.")
+    if array.dtype.kind not in "fiub":
+        raise UserError(f"{name} must hold real numbers; it holds {array.dtype}.")
+    floats = np.asarray(array, dtype=np.float64)
+    if not np.isfinite(floats).all():
+        columns = np.flatnonzero(~np.isfinite(floats).all(axis=0)).tolist()
+        raise UserError(f"{name} has values that are not finite (NaN or infinity) in columns {columns}.")
+    return floats
+
+
+def pair(z: ArrayLike, h: ArrayLike, names: tuple[str, str] = ("latents z", "codes h")) -> tuple[Floats, Floats]:
+    """Latents and codes as matrices with equally many rows, at least two."""
+    latents, codes = matrix(z, names[0]), matrix(h, names[1])
+    if len(latents) != len(codes):
+        raise UserError(f"{names[0]} has {len(latents)} rows and {names[1]} has {len(codes)}; they must match.")
+    if len(latents) < 2:
+        raise UserError(f"{names[0]} and {names[1]} need at least two rows.")
+    return latents, codes
+
+
+def class_labels(values: ArrayLike, name: str) -> tuple[Integers, NDArray[Any]]:
+    """Class indices 0..C-1 and the C class values, from one-dimensional integers, booleans, floats or strings."""
+    array = plain_array(values, name)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1 or array.size == 0:
+        raise UserError(f"{name} must be one label per row; it has shape {array.shape}.")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise UserError(f"{name} has values that are not finite (NaN or infinity).")
+    classes, labels = np.unique(array, return_inverse=True)
+    return labels.astype(np.int64), classes
+
+
+def varies(columns: Floats) -> Flags:
+    """Which columns are not constant, up to the round-off of float64."""
+    largest = np.abs(columns).max(axis=0)
+    return np.asarray(np.ptp(columns, axis=0) > 8 * np.finfo(np.float64).eps * largest)
+
+
+def standardized(columns: Floats) -> Standardized:
+    """(x - mean) / std per column. Columns are first divided by their largest value, so that no square overflows."""
+    largest = np.abs(columns).max(axis=0)
+    largest[largest == 0] = 1
+    moving = varies(columns)
+    unit = columns / largest
+    middle = unit.mean(axis=0)
+    unit -= middle
+    unit[:, ~moving] = 0
+    spread = np.sqrt(np.einsum("ij,ij->j", unit, unit) / len(unit))
+    spread[~moving] = 1 / largest[~moving]  # a constant column keeps scale 1
+    unit /= spread
+    return Standardized(unit, middle * largest, spread * largest)
+
+
+def rows_to_use(
+    z: ArrayLike, h: ArrayLike, test: tuple[ArrayLike, ArrayLike] | None, split: bool, seed: int | None
+) -> Rows:
+    """Choose the rows to fit and to score on.
+
+    `test` holds out the given arrays; `split` holds out the second half (the first floor(N/2) rows are fitted), in the
+    order given, or after a shuffle by `seed`; otherwise all rows are used for both.
+    """
+    z_all, h_all = pair(z, h)
+    if test is not None:
+        z_test, h_test = pair(*test, names=("test latents", "test codes"))
+        if z_test.shape[1] != z_all.shape[1] or h_test.shape[1] != h_all.shape[1]:
+            raise UserError("The test arrays must have the same columns as the arrays to fit on.")
+        return Rows(z_all, h_all, z_test, h_test, held_out=True)
+    if not split:
+        return Rows(z_all, h_all, z_all, h_all, held_out=False)
+    first, second = halves(len(z_all), seed)
+    return Rows(z_all[first], h_all[first], z_all[second], h_all[second], held_out=True)
+
+
+def halves(rows: int, seed: int | None) -> tuple[Integers, Integers]:
+    """Indices of the first floor(N/2) rows and of the rest, in order (`seed` None) or shuffled by `seed`."""
+    if rows < 4:
+        raise UserError(f"A held-out split needs at least four rows; there are {rows}.")
+    order = np.arange(rows) if seed is None else np.random.default_rng(seed).permutation(rows)
+    return order[: rows // 2], order[rows // 2 :]
+
+
+def mean_over_varying(per_latent: Floats) -> float:
+    """Mean over the latents that vary; NaN marks the others."""
+    defined = per_latent[~np.isnan(per_latent)]
+    if defined.size == 0:
+        raise UserError("Every latent is constant in the rows that are scored, so there is nothing to identify.")
+    return float(defined.mean())

@@ -1,0 +1,153 @@
+"""Identified up to a linear or an orthogonal map: linear R², affine fit and orthogonal fit."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ident3d.errors import UserError
+from ident3d.metrics.inputs import Floats, mean_over_varying, pair, rows_to_use, standardized, varies
+from ident3d.metrics.score import Score
+
+
+@dataclass(frozen=True, eq=False)
+class LinearR2(Score):
+    """Mean R² over the latents that vary. `per_latent` is NaN for a constant latent.
+
+    `true` and `predicted` are the `rows` scored rows.
+    """
+
+    per_latent: Floats
+    rows: int
+    codes: int
+    held_out: bool
+    true: Floats = field(repr=False)
+    predicted: Floats = field(repr=False)
+
+    def adjusted(self, count: Literal["codes", "latents"] = "codes") -> float:
+        """1 - (1 - R²)(n - 1)/(n - p - 1), with n rows and p regressors.
+
+        p is the number of codes, as the correction is derived for. The cl-ica code sets p to the number of true
+        latents instead, which is `count="latents"`; the two agree when there are as many codes as latents.
+        """
+        if self.held_out:
+            raise UserError("Adjusted R² corrects a score on the fitted rows; a held-out R² needs no correction.")
+        regressors = self.codes if count == "codes" else self.per_latent.size
+        if self.rows - regressors < 2:
+            raise UserError(f"Adjusted R² needs more than {regressors + 1} rows; there are {self.rows}.")
+        return 1 - (1 - self.score) * (self.rows - 1) / (self.rows - regressors - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class FitResidual(Score):
+    """Relative residual of the best map of a family, 0 for a perfect fit; ẑ = h @ weights + offset."""
+
+    per_latent: Floats
+    weights: Floats
+    offset: Floats
+
+
+def affine_map(z: Floats, h: Floats) -> tuple[Floats, Floats]:
+    """Least-squares weights (k, d) and offset (d,) of ẑ = h @ weights + offset; of least norm when not unique."""
+    codes, latents = standardized(h), standardized(z)
+    # Standardised columns make the rank decision independent of the units of each code.
+    solution = np.linalg.lstsq(codes.columns, latents.columns, rcond=None)[0]
+    weights = solution / codes.scale[:, None] * latents.scale
+    return weights, latents.mean - codes.mean @ weights
+
+
+def unexplained(true: Floats, predicted: Floats) -> Floats:
+    """Residual sum of squares / centred sum of squares per column; NaN where the true column is constant."""
+    target = standardized(true)
+    residual = (predicted - target.mean) / target.scale - target.columns
+    fraction = np.asarray(np.einsum("ij,ij->j", residual, residual) / len(true))
+    fraction[~varies(true)] = np.nan
+    return fraction
+
+
+def linear_r2(
+    z: ArrayLike,
+    h: ArrayLike,
+    *,
+    split: bool = False,
+    test: tuple[ArrayLike, ArrayLike] | None = None,
+    seed: int | None = None,
+) -> LinearR2:
+    """R² of the best affine prediction of the latents from the codes.
+
+    R²_i = 1 - Σ_n (z_ni - ẑ_ni)² / Σ_n (z_ni - z̄_i)² with ẑ = hW + b by ordinary least squares; the headline is the
+    plain mean over the latents. 1 means identified up to an invertible affine map.
+
+    `split=True` fits the first floor(N/2) rows and scores the others, centred on their own mean (Zimmermann et al.
+    2021, Table 4); give a `seed` to shuffle first if the rows are ordered. `test=(z, h)` scores other rows. Held-out
+    values can be negative. Without a split, N <= k + 1 rows are refused: the fit would be exact whatever the codes are.
+
+    Reference: Zimmermann, Sharma, Schneider, Bethge, Brendel, "Contrastive Learning Inverts the Data Generating
+    Process", ICML 2021.
+    """
+    rows = rows_to_use(z, h, test, split, seed)
+    count, codes = rows.h_fit.shape
+    if not rows.held_out and count <= codes + 1:
+        raise UserError(f"Linear R² needs more than {codes + 1} rows for {codes} codes; there are {count}.")
+    weights, offset = affine_map(rows.z_fit, rows.h_fit)
+    predicted = rows.h @ weights + offset
+    per_latent = 1 - unexplained(rows.z, predicted)
+    return LinearR2(mean_over_varying(per_latent), per_latent, len(rows.z), codes, rows.held_out, rows.z, predicted)
+
+
+def affine_residual(z: ArrayLike, h: ArrayLike) -> FitResidual:
+    """Relative residual of the best affine map: min_{W,b} ‖z - hW - b‖ / ‖z - z̄‖ (Frobenius norms).
+
+    In [0, 1]; 0 means identified up to an affine map. Unlike linear R² it weighs each latent by its variance, and it
+    returns the map. Its square is one minus the variance-weighted R².
+    """
+    latents, codes = pair(z, h)
+    if len(codes) <= codes.shape[1] + 1:
+        raise UserError(f"An affine fit needs more than {codes.shape[1] + 1} rows; there are {len(codes)}.")
+    weights, offset = affine_map(latents, codes)
+    fraction = unexplained(latents, codes @ weights + offset)
+    moving = varies(latents)
+    if not moving.any():
+        raise UserError("Every latent is constant, so there is nothing to identify.")
+    variance = np.square(standardized(latents).scale[moving])
+    score = float(np.sqrt(fraction[moving] @ variance / variance.sum()))
+    return FitResidual(score, np.sqrt(fraction), weights, offset)
+
+
+def orthogonal_residual(z: ArrayLike, h: ArrayLike, *, scale: bool = True, center: bool = True) -> FitResidual:
+    """Relative residual of the best rotation or reflection: min ‖z - s hQ - b‖ / ‖z - z̄‖ over QᵀQ = 1.
+
+    0 means identified up to an orthogonal map, which is what the theory promises on the sphere. Q = UVᵀ from the
+    singular value decomposition hᵀz = USVᵀ (orthogonal Procrustes problem, Schönemann 1966), s = tr S / ‖h‖².
+    With `scale` the value is in [0, 1]; `scale=False` fixes s = 1, `center=False` fixes b = 0 (the norm of z is then
+    not centred either). When d ≠ k the narrower side is padded with zero columns, so that surplus codes count as
+    residual in the fit.
+    """
+    latents, codes = pair(z, h)
+    if center and not varies(latents).any():
+        raise UserError("Every latent is constant, so there is nothing to identify.")
+    width = max(latents.shape[1], codes.shape[1])
+    z_mean = latents.mean(axis=0) if center else np.zeros(latents.shape[1])
+    h_mean = codes.mean(axis=0) if center else np.zeros(codes.shape[1])
+    z_wide, h_wide = _padded(latents - z_mean, width), _padded(codes - h_mean, width)
+    u, singular, vt = np.linalg.svd(h_wide.T @ z_wide)
+    energy = float(np.square(h_wide).sum())
+    factor = float(singular.sum()) / energy if scale and energy > 0 else 1.0
+    rotation = factor * (u @ vt)
+    residual = z_wide - h_wide @ rotation
+    total = float(np.square(z_wide).sum())
+    if total == 0:
+        raise UserError("Every latent is zero, so there is nothing to identify.")
+    weights = rotation[: codes.shape[1], : latents.shape[1]]
+    own = np.square(z_wide).sum(axis=0)[: latents.shape[1]]
+    parts = np.square(residual).sum(axis=0)[: latents.shape[1]]
+    own[~varies(latents)] = np.nan
+    per_latent = np.sqrt(parts / own)
+    return FitResidual(
+        float(np.sqrt(np.square(residual).sum() / total)), per_latent, weights, z_mean - h_mean @ weights
+    )
+
+
+def _padded(columns: Floats, width: int) -> Floats:
+    return np.pad(columns, ((0, 0), (0, width - columns.shape[1])))

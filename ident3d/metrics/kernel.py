@@ -1,0 +1,190 @@
+"""Identified up to a smooth invertible map: kernel-ridge R², with the grid search of the Causal-3DIdent paper.
+
+One search serves all latents: the kernel of a fold is factorised once per (alpha, gamma) and solved for every latent,
+where a search per latent would repeat the factorisation d times.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.spatial.distance import cdist
+
+from ident3d.errors import UserError
+from ident3d.metrics.inputs import (
+    Flags,
+    Floats,
+    Integers,
+    Rows,
+    Standardized,
+    halves,
+    mean_over_varying,
+    rows_to_use,
+    standardized,
+    varies,
+)
+from ident3d.metrics.linear import unexplained
+from ident3d.metrics.score import Score
+
+ALPHAS = (1.0, 0.1, 0.01, 0.001)
+GAMMAS = tuple(float(gamma) for gamma in np.logspace(-2, 2, 4))
+Kernel = Literal["rbf", "linear"]
+
+
+@dataclass(frozen=True, eq=False)
+class KernelRidgeR2(Score):
+    """Mean held-out R². `best` is the chosen (alpha, gamma) of each latent, gamma NaN for the linear kernel.
+
+    `cv_r2` (alphas, gammas, d) is the cross-validated R² the choice was made on; it is empty when there was nothing to
+    choose. `true` and `predicted` are the scored rows in the units of z.
+    """
+
+    per_latent: Floats
+    fit_score: float
+    best: Floats
+    cv_r2: Floats
+    true: Floats = field(repr=False)
+    predicted: Floats = field(repr=False)
+
+
+def kernel_ridge_r2(
+    z: ArrayLike,
+    h: ArrayLike,
+    *,
+    test: tuple[ArrayLike, ArrayLike] | None = None,
+    kernel: Kernel = "rbf",
+    alphas: Sequence[float] = ALPHAS,
+    gammas: Sequence[float] = GAMMAS,
+    folds: int = 3,
+    per_latent: bool = True,
+    standardize: bool = True,
+    max_rows: int = 4096,
+    seed: int | None = None,
+) -> KernelRidgeR2:
+    """Held-out R² of kernel ridge regression from the codes to the latents.
+
+    ẑ(h) = Σ_n a_n exp(-γ‖h - h_n‖²), a = (K + αI)⁻¹z on standardised columns (mean and population std of the fitted
+    rows), no intercept; α and γ by cross-validated R² on contiguous folds of the fitted rows. At most 1; 1 means
+    that the code determines the latent through some smooth map.
+
+    Without `test` the first half is fitted and the second scored (after a shuffle if `seed` is given). More than
+    `max_rows` rows are thinned to that many at random, as the cost grows with their cube.
+
+    Conventions: `per_latent=True` chooses (α, γ) for each latent, as the 3DIdent scripts do by calling the search once
+    per latent; False chooses one pair on the mean R². `standardize=False` takes the columns as they are. The public
+    code silently uses a *linear* kernel with α = 1 when it is asked to split; here the kernel is RBF unless
+    `kernel="linear"` is given.
+
+    Reference: von Kügelgen, Sharma, Gresele, Brendel, Schölkopf, Besserve, Locatello, "Self-Supervised Learning with
+    Data Augmentations Provably Isolates Content from Style", NeurIPS 2021.
+    """
+    if kernel not in get_args(Kernel):
+        raise UserError(f"kernel must be one of {', '.join(get_args(Kernel))}; it is {kernel!r}.")
+    if min(alphas, default=0) <= 0 or (kernel == "rbf" and min(gammas, default=0) <= 0):
+        raise UserError("alphas and gammas must each hold at least one number, all above 0.")
+    rows = _thinned(rows_to_use(z, h, test, split=test is None, seed=seed), max_rows, seed)
+    grid = [float("nan")] if kernel == "linear" else [float(gamma) for gamma in gammas]
+    measure = standardized if standardize else _as_given
+    latents, codes = measure(rows.z_fit), measure(rows.h_fit)
+    distances = _affinity(codes.columns, codes.columns, kernel)
+    if len(alphas) * len(grid) > 1:
+        cv_r2 = _cross_validated(distances, latents.columns, kernel, alphas, grid, folds)
+        choice = _choice(cv_r2, varies(rows.z_fit), per_latent)
+    else:
+        cv_r2, choice = np.empty((0, 0, latents.columns.shape[1])), [(0, 0)] * latents.columns.shape[1]
+    unseen = _affinity((rows.h - codes.mean) / codes.scale, codes.columns, kernel)
+    predicted, fitted = np.empty_like(rows.z), np.empty_like(rows.z_fit)
+    for a, g in sorted(set(choice)):
+        mine = [latent for latent, pick in enumerate(choice) if pick == (a, g)]
+        gram = _kernel(distances, grid[g], kernel)
+        dual = _dual(gram, latents.columns[:, mine], alphas[a])
+        fitted[:, mine] = gram @ dual
+        predicted[:, mine] = _kernel(unseen, grid[g], kernel) @ dual
+    predicted = predicted * latents.scale + latents.mean
+    r2 = 1 - unexplained(rows.z, predicted)
+    fit_r2 = 1 - unexplained(rows.z_fit, fitted * latents.scale + latents.mean)
+    best = np.array([(alphas[a], grid[g]) for a, g in choice])
+    return KernelRidgeR2(mean_over_varying(r2), r2, mean_over_varying(fit_r2), best, cv_r2, rows.z, predicted)
+
+
+def coordinate_correlation(z: Floats, h: Floats, *, max_rows: int, seed: int) -> Floats:
+    """Correlation (d, k) of each latent with its held-out kernel-ridge prediction from each single code, at least 0."""
+    fit, score = halves(len(z), seed)
+    fit, score = fit[: max(max_rows // 2, 2)], score[: max(max_rows // 2, 2)]
+    matrix = np.zeros((z.shape[1], h.shape[1]))
+    moving = np.flatnonzero(varies(z[fit]) & varies(z[score]))
+    for j in np.flatnonzero(varies(h[fit])) if moving.size else ():
+        code, latents = h[:, j : j + 1], z[:, moving]
+        result = kernel_ridge_r2(latents[fit], code[fit], test=(latents[score], code[score]), max_rows=max_rows)
+        true, predicted = standardized(result.true).columns, standardized(result.predicted).columns
+        matrix[moving, j] = np.maximum(np.einsum("ij,ij->j", true, predicted) / len(true), 0)
+    return matrix
+
+
+def _thinned(rows: Rows, max_rows: int, seed: int | None) -> Rows:
+    if max_rows < 4:
+        raise UserError(f"max_rows must be at least 4; it is {max_rows}.")
+    generator = np.random.default_rng(seed or 0)
+
+    def keep(count: int) -> slice | Integers:  # sorted, so that the folds stay in the given order
+        most = max_rows // 2
+        return slice(None) if count <= most else np.sort(generator.choice(count, most, replace=False))
+
+    fit, score = keep(len(rows.z_fit)), keep(len(rows.z))
+    return Rows(rows.z_fit[fit], rows.h_fit[fit], rows.z[score], rows.h[score], rows.held_out)
+
+
+def _as_given(columns: Floats) -> Standardized:
+    return Standardized(columns, np.zeros(columns.shape[1]), np.ones(columns.shape[1]))
+
+
+def _affinity(left: Floats, right: Floats, kernel: Kernel) -> Floats:
+    """What the kernel is a function of: squared distances for RBF, inner products for linear."""
+    return np.asarray(cdist(left, right, "sqeuclidean") if kernel == "rbf" else left @ right.T)
+
+
+def _kernel(affinity: Floats, gamma: float, kernel: Kernel) -> Floats:
+    return np.exp(-gamma * affinity) if kernel == "rbf" else affinity
+
+
+def _dual(gram: Floats, targets: Floats, alpha: float) -> Floats:
+    """a = (K + αI)⁻¹ targets."""
+    ridge = gram.copy()
+    ridge.flat[:: len(gram) + 1] += alpha
+    try:
+        return np.asarray(cho_solve(cho_factor(ridge, lower=True, overwrite_a=True), targets))
+    except LinAlgError as error:
+        raise UserError(f"alpha = {alpha} is too small for these codes: the kernel matrix is singular.") from error
+
+
+def _cross_validated(
+    affinity: Floats, latents: Floats, kernel: Kernel, alphas: Sequence[float], gammas: Sequence[float], folds: int
+) -> Floats:
+    """R² (alphas, gammas, d) averaged over contiguous folds."""
+    if not 2 <= folds <= len(latents) // 2:
+        raise UserError(f"{folds} folds need at least {2 * max(folds, 2)} fitted rows; there are {len(latents)}.")
+    table = np.zeros((len(alphas), len(gammas), latents.shape[1]))
+    for held in np.array_split(np.arange(len(latents)), folds):
+        rest = np.setdiff1d(np.arange(len(latents)), held)
+        for g, gamma in enumerate(gammas):
+            gram = _kernel(affinity[np.ix_(rest, rest)], gamma, kernel)
+            cross = _kernel(affinity[np.ix_(held, rest)], gamma, kernel)
+            for a, alpha in enumerate(alphas):
+                predicted = cross @ _dual(gram, latents[rest], alpha)
+                table[a, g] += (1 - unexplained(latents[held], predicted)) / folds
+    return table
+
+
+def _choice(cv_r2: Floats, moving: Flags, per_latent: bool) -> list[tuple[int, int]]:
+    """Grid position of the best R² of each latent, or of their mean; the first one on ties."""
+    latents = cv_r2.shape[2]
+    # A latent that is constant in some fold has no R² there; it then follows the first point of the grid.
+    score = np.where(np.isnan(cv_r2), -np.inf, cv_r2)
+    if not per_latent:
+        usable = moving & np.isfinite(score).all(axis=(0, 1))
+        score = np.repeat(score[:, :, usable].sum(axis=2)[:, :, None], latents, axis=2)
+    flat = score.reshape(-1, latents).argmax(axis=0)
+    return [divmod(int(position), cv_r2.shape[1]) for position in flat]

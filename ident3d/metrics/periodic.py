@@ -1,0 +1,128 @@
+"""Periodic latents (angles, hues on a wheel): circular correlation and sine-cosine regression."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ident3d.errors import UserError
+from ident3d.metrics.factors import Kind, angles, circle, is_periodic
+from ident3d.metrics.inputs import Floats, mean_over_varying, pair, rows_to_use, standardized, varies
+from ident3d.metrics.linear import affine_map
+from ident3d.metrics.mcc import Mcc, correlation_matrix, matched
+from ident3d.metrics.score import Score
+
+Circular = Literal["fisher-lee", "jammalamadaka"]
+
+
+@dataclass(frozen=True, eq=False)
+class PeriodicR2(Score):
+    """Mean sine-cosine R² over the latents that vary; `per_latent` is NaN for a constant latent."""
+
+    per_latent: Floats
+    held_out: bool
+
+
+def circular_correlation(
+    z: ArrayLike,
+    h: ArrayLike,
+    *,
+    period: float,
+    code_period: float | None = None,
+    convention: Circular = "fisher-lee",
+) -> Mcc:
+    """Mean circular correlation of periodic latents with their matched periodic codes (MCC on the circle).
+
+    For angles a = 2π z / period and b = 2π h / code_period, Fisher and Lee (1983):
+    ρ = Σ_{m<n} sin(a_m - a_n) sin(b_m - b_n) / √(Σ sin²(a_m - a_n) Σ sin²(b_m - b_n)), computed in one pass over the
+    rows. ρ in [-1, 1]; ±1 for b = ±a + constant; 0 for independent angles, on average. The headline and the matching
+    are those of `mcc`, on |ρ|.
+
+    Convention: `"jammalamadaka"` (and SenGupta, 2001) is Σ sin(a - ā) sin(b - b̄) over the root of the squares; it
+    depends on the mean directions ā and b̄, which a uniform angle does not have, so it is not the default.
+    """
+    latents, codes = pair(z, h)
+    a, b = _checked_angles(latents, period), _checked_angles(codes, period if code_period is None else code_period)
+    if convention not in get_args(Circular):
+        raise UserError(f"convention must be one of {', '.join(get_args(Circular))}; it is {convention!r}.")
+    moving, alive = varies(latents), varies(codes)
+    matrix = _fisher_lee(a, b) if convention == "fisher-lee" else _jammalamadaka(a, b)
+    return matched(np.clip(np.where(np.outer(moving, alive), matrix, 0), -1, 1), moving)
+
+
+def periodic_r2(
+    z: ArrayLike,
+    h: ArrayLike,
+    *,
+    period: float,
+    code_period: float | None = None,
+    split: bool = False,
+    test: tuple[ArrayLike, ArrayLike] | None = None,
+    seed: int | None = None,
+) -> PeriodicR2:
+    """Linear R² of the points (cos a, sin a) of each periodic latent, a = 2π z / period, from the codes.
+
+    R²_i = 1 - Σ_n ‖u_ni - û_ni‖² / Σ_n ‖u_ni - ū_i‖² with u = (cos a, sin a) and û = hW + b by least squares, so that
+    the two ends of the period are the same point. `code_period` puts the codes on the circle too, for codes that are
+    angles themselves. 1 means identified up to a linear map of the circle. Rows as for `linear_r2`.
+    """
+    rows = rows_to_use(z, h, test, split, seed)
+    if code_period is not None:
+        embed = [_on_circles(codes, code_period) for codes in (rows.h_fit, rows.h)]
+        rows = rows._replace(h_fit=embed[0], h=embed[1])
+    count, codes = rows.h_fit.shape
+    if not rows.held_out and count <= codes + 1:
+        raise UserError(f"Periodic R² needs more than {codes + 1} rows for {codes} code columns; there are {count}.")
+    weights, offset = affine_map(_on_circles(rows.z_fit, period), rows.h_fit)
+    true = _on_circles(rows.z, period)
+    missed = np.square(true - rows.h @ weights - offset).sum(axis=0).reshape(-1, 2).sum(axis=1)
+    total = np.square(true - true.mean(axis=0)).sum(axis=0).reshape(-1, 2).sum(axis=1)
+    moving = varies(rows.z)
+    per_latent = 1 - np.divide(missed, total, out=np.full_like(total, np.nan), where=moving)
+    return PeriodicR2(mean_over_varying(per_latent), per_latent, rows.held_out)
+
+
+def squared_correlation(z: Floats, h: Floats, kinds: Sequence[Kind]) -> Floats:
+    """How much of each code (columns) is linear in each latent alone (rows): r², on the circle for a periodic latent.
+
+    For a periodic latent it is Mardia's circular-linear R² = (r_c² + r_s² - 2 r_c r_s r_cs) / (1 - r_cs²), with r_c
+    and r_s the correlations of the code with cosine and sine, and r_cs that of cosine with sine.
+    """
+    squared = np.square(correlation_matrix(z, h))
+    for i, kind in enumerate(kinds):
+        if is_periodic(kind):
+            points = circle(z[:, i], float(kind))
+            weights, offset = affine_map(h, points)
+            codes = standardized(h)
+            fitted = (points @ weights + offset - codes.mean) / codes.scale
+            squared[i] = np.where(varies(h) & varies(z)[i], np.square(fitted).mean(axis=0), 0)
+    return np.clip(squared, 0, 1)
+
+
+def _fisher_lee(a: Floats, b: Floats) -> Floats:
+    n = len(a)
+    products = {(f, g): f(a).T @ g(b) for f in (np.cos, np.sin) for g in (np.cos, np.sin)}
+    top = products[np.cos, np.cos] * products[np.sin, np.sin] - products[np.cos, np.sin] * products[np.sin, np.cos]
+    spread = [n**2 - np.cos(2 * x).sum(axis=0) ** 2 - np.sin(2 * x).sum(axis=0) ** 2 for x in (a, b)]
+    bottom = np.sqrt(np.maximum(np.outer(*spread), 0))
+    return np.asarray(np.divide(4 * top, bottom, out=np.zeros_like(top), where=bottom > 1e-12 * n**2))
+
+
+def _jammalamadaka(a: Floats, b: Floats) -> Floats:
+    left, right = (np.sin(x - np.angle(np.exp(1j * x).mean(axis=0))) for x in (a, b))
+    bottom = np.sqrt(np.outer(np.square(left).sum(axis=0), np.square(right).sum(axis=0)))
+    return np.asarray(np.divide(left.T @ right, bottom, out=np.zeros_like(bottom), where=bottom > 1e-12 * len(a)))
+
+
+def _checked_angles(columns: Floats, period: float) -> Floats:
+    if not (np.isfinite(period) and period > 0):
+        raise UserError(f"A period is a positive number; it is {period!r}.")
+    return angles(columns, period)
+
+
+def _on_circles(columns: Floats, period: float) -> Floats:
+    """(N, d) -> (N, 2d): cosine and sine of each column side by side."""
+    angle = _checked_angles(columns, period)
+    return np.asarray(np.stack([np.cos(angle), np.sin(angle)], axis=2).reshape(len(columns), -1))

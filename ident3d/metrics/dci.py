@@ -1,0 +1,157 @@
+"""DCI: disentanglement, completeness and informativeness, from how much each code matters to predict each factor."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+
+from ident3d.errors import UserError
+from ident3d.metrics.factors import Kind, circle, is_periodic, level_rows
+from ident3d.metrics.inputs import Floats, mean_over_varying
+from ident3d.metrics.score import Score
+
+Importance = Literal["permutation", "forest", "boosting"]
+
+TREES = 40
+PERMUTATIONS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Dci(Score):
+    """The headline is disentanglement. `importance` is (k, d); `informativeness` is held out, `..._fit` is not.
+
+    Per factor, informativeness is the accuracy of a discrete and the R² of a continuous or periodic factor.
+    """
+
+    completeness: float
+    informativeness: float
+    informativeness_fit: float
+    importance: Floats
+    disentanglement_per_code: Floats
+    completeness_per_latent: Floats
+    informativeness_per_latent: Floats
+
+
+def dci(
+    z: ArrayLike,
+    h: ArrayLike,
+    *,
+    importance: Importance = "permutation",
+    kinds: Sequence[Kind] | None = None,
+    test: tuple[ArrayLike, ArrayLike] | None = None,
+    seed: int = 0,
+) -> Dci:
+    """Disentanglement Σ_j w_j (1 - H_d(R_j·)) and completeness Σ_i w_i (1 - H_k(R_·i)) of the importances R (k, d).
+
+    H_b is the entropy, to base b, of a row or column of R divided by its sum, and w its share of the sum of R. Both
+    in [0, 1]: 1 if each code matters to one factor (disentanglement), if each factor needs one code (completeness).
+    Informativeness is the mean held-out accuracy or R²: higher is better, not the paper's error.
+
+    R_ji by `importance`: `"permutation"` the drop in held-out score of a random forest when code j is shuffled, at
+    least 0, which gives a code without information none; `"forest"` the impurity importance of that forest;
+    `"boosting"` the importance of gradient boosting with scikit-learn's defaults, as in disentanglement_lib, many
+    times slower. Only values of one kind compare: impurity importances spread over noise codes and come out lower.
+    Columns sum to one, but for `"permutation"`, where they tell how well the factor is predicted.
+
+    Conventions: a code or factor of no importance has weight 0 (the reference adds 1e-11 to the same end). Constant
+    factors are left out.
+
+    Reference: Eastwood and Williams, "A Framework for the Quantitative Evaluation of Disentangled Representations",
+    ICLR 2018.
+    """
+    if importance not in get_args(Importance):
+        raise UserError(f"importance must be one of {', '.join(get_args(Importance))}; it is {importance!r}.")
+    data = level_rows(z, h, test, seed, kinds)
+    fit, scored = data.rows.h_fit, data.rows.h
+    moving = [i for i, labels in enumerate(data.levels_fit.T) if np.unique(labels).size > 1]
+    if len(moving) < 2 or fit.shape[1] < 2:
+        raise UserError(f"DCI needs two codes and two factors that vary; there are {fit.shape[1]} and {len(moving)}.")
+    matters = np.zeros((fit.shape[1], len(data.kinds)))
+    held, fitted = np.full(len(data.kinds), np.nan), np.full(len(data.kinds), np.nan)
+    for i in moving:
+        kind = data.kinds[i]
+        target_fit, target = _target(data.rows.z_fit[:, i], kind), _target(data.rows.z[:, i], kind)
+        models = _fitted(fit, target_fit, importance, kind, seed)
+        fitted[i], held[i] = _performance(models, fit, target_fit, kind), _performance(models, scored, target, kind)
+        if importance == "permutation":
+            matters[:, i] = _drops(models, scored, target, kind, seed)
+        else:
+            matters[:, i] = np.mean([model.feature_importances_ for model in models], axis=0)
+    disentanglement, per_code = concentration(matters[:, moving])
+    completeness, per_factor = concentration(matters[:, moving].T)
+    per_latent = np.full(len(data.kinds), np.nan)
+    per_latent[moving] = per_factor
+    return Dci(
+        disentanglement,
+        completeness,
+        mean_over_varying(held),
+        mean_over_varying(fitted),
+        matters,
+        per_code,
+        per_latent,
+        held,
+    )
+
+
+def concentration(importance: Floats) -> tuple[float, Floats]:
+    """Σ_r w_r s_r and s_r = 1 - H(row r) / log(columns), w_r the row's share of the total; a zero row has s = w = 0.
+
+    On importances (k, d) this is disentanglement and its value per code; on their transpose, completeness.
+    """
+    total = importance.sum(axis=1, keepdims=True)
+    share = np.divide(importance, total, out=np.zeros_like(importance), where=total > 0)
+    logs = np.log(share, out=np.zeros_like(share), where=share > 0)
+    per_row = np.where(total[:, 0] > 0, 1 + (share * logs).sum(axis=1) / np.log(importance.shape[1]), 0)
+    per_row = np.clip(per_row, 0, 1)
+    weight = total[:, 0] / total.sum() if total.sum() > 0 else np.zeros(len(total))
+    return float(weight @ per_row), per_row
+
+
+def _target(column: Floats, kind: Kind) -> Floats:
+    """What a model predicts of a latent: the point on the circle for a periodic one."""
+    return circle(column, float(kind)) if is_periodic(kind) else column
+
+
+def _fitted(codes: Floats, target: Any, importance: Importance, kind: Kind, seed: int) -> list[Any]:
+    """The fitted model; two of them for boosting of a periodic factor, which takes one output at a time."""
+    if importance != "boosting":
+        forest = RandomForestClassifier if kind == "discrete" else RandomForestRegressor
+        # Leaves of five rows halve the time; every split looks at all codes, else noise codes collect importance.
+        model = forest(n_estimators=TREES, min_samples_leaf=5, max_features=None, random_state=seed)
+        return [model.fit(codes, target)]
+    if kind == "discrete":
+        return [GradientBoostingClassifier(random_state=seed).fit(codes, target)]
+    return [
+        GradientBoostingRegressor(random_state=seed).fit(codes, column) for column in target.reshape(len(target), -1).T
+    ]
+
+
+def _performance(models: list[Any], codes: Floats, target: Any, kind: Kind) -> float:
+    """Accuracy of a discrete factor, else R² over all outputs; NaN if the scored rows do not vary."""
+    predicted = np.column_stack([model.predict(codes) for model in models])
+    true = np.asarray(target).reshape(len(target), -1)
+    if kind == "discrete":
+        return float((predicted == true).mean())
+    total = np.square(true - true.mean(axis=0)).sum()
+    return float(1 - np.square(true - predicted).sum() / total) if total > 0 else float("nan")
+
+
+def _drops(models: list[Any], codes: Floats, target: Any, kind: Kind, seed: int) -> Floats:
+    """Mean loss of performance when one code is shuffled among the scored rows, at least 0."""
+    generator = np.random.default_rng(seed)
+    whole = _performance(models, codes, target, kind)
+    drops = np.zeros(codes.shape[1])
+    for j in range(codes.shape[1]):
+        for _ in range(PERMUTATIONS):
+            shuffled = codes.copy()
+            shuffled[:, j] = generator.permutation(codes[:, j])
+            drops[j] += (whole - _performance(models, shuffled, target, kind)) / PERMUTATIONS
+    return np.nan_to_num(np.maximum(drops, 0))

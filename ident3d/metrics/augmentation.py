@@ -1,0 +1,61 @@
+"""Augmentation read-out: how much of the augmentation that made a view is still in its code."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ident3d.errors import UserError
+from ident3d.metrics.discrete import class_accuracy
+from ident3d.metrics.inputs import Floats, halves, matrix, plain_array
+from ident3d.metrics.linear import linear_r2
+from ident3d.metrics.score import Score
+
+
+@dataclass(frozen=True, eq=False)
+class AugmentationReadout(Score):
+    """Mean skill over the parameters: 0 if the codes are invariant to all of them, 1 if they keep them all.
+
+    `raw` is the held-out R² of a continuous parameter and the accuracy of a discrete one, `chance` its value without
+    codes (0 or the share of the most frequent value).
+    """
+
+    parameters: tuple[str, ...]
+    skill: Floats
+    raw: Floats
+    chance: Floats
+
+
+def augmentation_readout(parameters: Mapping[str, ArrayLike], h: ArrayLike, *, seed: int = 0) -> AugmentationReadout:
+    """Read each parameter of the augmentation linearly from the codes of the augmented views, on held-out rows.
+
+    skill = max(0, (raw - chance) / (1 - chance)), with raw the R² of linear regression for floats (crop corner,
+    brightness; several columns are averaged) or the accuracy of logistic regression for integers, booleans and strings
+    (flipped, angle of rotation). Half of the rows, shuffled by `seed`, are held out. The score measures what an
+    invariant encoder throws away, so lower is more invariant. Give the rows one view each, with its own parameters.
+
+    Convention: the field has no common definition; papers report R² or accuracy per parameter, which is `raw`.
+    """
+    codes = matrix(h, "codes h")
+    if not parameters:
+        raise UserError("Augmentation read-out needs at least one parameter.")
+    raw, chance = [], []
+    fit, score = halves(len(codes), seed)
+    for name, values in parameters.items():
+        array = plain_array(values, name)
+        if array.ndim == 0 or len(array) != len(codes):
+            raise UserError(f"Parameter {name!r} needs one value per row of the codes ({len(codes)}).")
+        if array.dtype.kind == "f":
+            result = linear_r2(array[fit], codes[fit], test=(array[score], codes[score]))
+            raw.append(float(result))
+            chance.append(0.0)
+        else:
+            accuracy = class_accuracy(array[fit], codes[fit], test=(array[score], codes[score]))
+            raw.append(float(accuracy))
+            chance.append(accuracy.chance)
+    levels, least = np.array(raw), np.array(chance)
+    # a parameter with one value among the scored rows leaves nothing to be read
+    skill = np.divide(levels - least, 1 - least, out=np.zeros_like(levels), where=least < 1)
+    skill = np.maximum(skill, 0)
+    return AugmentationReadout(float(skill.mean()), tuple(parameters), skill, levels, least)

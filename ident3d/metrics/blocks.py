@@ -1,0 +1,89 @@
+"""Identified up to a map of a whole block: how well each block of latents can be read from the codes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ident3d.errors import UserError
+from ident3d.metrics.inputs import Floats, pair, varies
+from ident3d.metrics.kernel import kernel_ridge_r2
+from ident3d.metrics.linear import linear_r2
+from ident3d.metrics.score import Score
+
+Regressor = Literal["kernel", "linear"]
+
+
+@dataclass(frozen=True, eq=False)
+class BlockR2(Score):
+    """R² of latent blocks (rows) from code blocks (columns). The headline is the first row, first column.
+
+    `per_latent` (d, code blocks) has the R² of every latent that is in a block, NaN for the others and constant ones.
+    """
+
+    blocks: tuple[str, ...]
+    code_blocks: tuple[str, ...]
+    matrix: Floats
+    per_latent: Floats
+
+
+def block_identifiability(
+    z: ArrayLike,
+    h: ArrayLike,
+    *,
+    blocks: Mapping[str, Sequence[int]],
+    code_blocks: Mapping[str, Sequence[int]] | None = None,
+    regressor: Regressor = "kernel",
+    test: tuple[ArrayLike, ArrayLike] | None = None,
+    seed: int | None = None,
+) -> BlockR2:
+    """Mean held-out R² of the latents of each block, predicted from the codes of each code block.
+
+    R²_Bc = (1/|B|) Σ_{i in B} R²(z_i from h_c), by kernel ridge as `kernel_ridge_r2` (or held-out `linear_r2`). With
+    blocks {"content": [...], "style": [...]} the content is block-identified when its R² is 1 and that of the style is
+    near 0: codes that determine the content through an invertible map and hold nothing else. Style that depends on
+    content keeps the R² that content alone gives. Blocks are lists of columns; the headline is the first block from
+    the first code block, by default from all codes.
+
+    Reference: von Kügelgen et al., NeurIPS 2021.
+    """
+    latents, codes = pair(z, h)
+    if regressor not in get_args(Regressor):
+        raise UserError(f"regressor must be one of {', '.join(get_args(Regressor))}; it is {regressor!r}.")
+    rows = {name: _columns(name, columns, latents.shape[1]) for name, columns in blocks.items()}
+    code_blocks = {"codes": range(codes.shape[1])} if code_blocks is None else code_blocks
+    parts = {name: _columns(name, columns, codes.shape[1]) for name, columns in code_blocks.items()}
+    if not rows or not parts:
+        raise UserError("Block identifiability needs at least one block of latents and one of codes.")
+    used = np.unique(np.concatenate([list(columns) for columns in rows.values()])).astype(int)
+    used = used[varies(latents)[used]]
+    if used.size == 0:
+        raise UserError("Every latent of the blocks is constant, so there is nothing to identify.")
+    test_z, test_h = (None, None) if test is None else pair(*test, names=("test latents", "test codes"))
+    per_latent = np.full((latents.shape[1], len(parts)), np.nan)
+    for c, columns in enumerate(parts.values()):
+        held = None if test_z is None or test_h is None else (test_z[:, used], test_h[:, columns])
+        if regressor == "kernel":
+            result = kernel_ridge_r2(latents[:, used], codes[:, columns], test=held, seed=seed).per_latent
+        else:
+            split = test is None
+            result = linear_r2(latents[:, used], codes[:, columns], split=split, test=held, seed=seed).per_latent
+        per_latent[used, c] = result
+    matrix = np.array([_mean(per_latent[columns]) for columns in rows.values()])
+    return BlockR2(float(matrix[0, 0]), tuple(rows), tuple(parts), matrix, per_latent)
+
+
+def _columns(name: str, columns: Sequence[int], width: int) -> list[int]:
+    chosen = [int(column) for column in columns]
+    if not chosen or min(chosen) < 0 or max(chosen) >= width or len(set(chosen)) != len(chosen):
+        raise UserError(f"Block {name!r} must list different columns between 0 and {width - 1}; it lists {chosen}.")
+    return chosen
+
+
+def _mean(per_latent: Floats) -> Floats:
+    """Mean over latents, NaN where none of them varies."""
+    count = (~np.isnan(per_latent)).sum(axis=0)
+    total = np.nansum(per_latent, axis=0)
+    return np.asarray(np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0))

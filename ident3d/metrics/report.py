@@ -1,0 +1,101 @@
+"""The report of `evaluate`: scores, intervals and what was left out, as a table, a dict, JSON or a picture."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ident3d.metrics.bootstrap import Interval
+from ident3d.metrics.catalogue import CATALOGUE
+from ident3d.metrics.inputs import Floats
+from ident3d.metrics.mcc import Mcc
+from ident3d.metrics.picture import correlation_picture
+from ident3d.metrics.score import Score, plain
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Scores by name, intervals of those that have one, and the reason for every score that was left out.
+
+    `matching` is the Pearson correlation matrix with its assignment, which `plot` draws.
+    """
+
+    scores: dict[str, Score]
+    intervals: dict[str, Interval]
+    left_out: dict[str, str]
+    matching: Mcc
+    latent_names: tuple[str, ...]
+    settings: dict[str, Any]
+    cpu_seconds: dict[str, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as plain numbers, lists and strings; NaN is None."""
+        return {
+            "scores": {name: score.as_dict() for name, score in self.scores.items()},
+            "intervals": {name: plain(interval._asdict()) for name, interval in self.intervals.items()},
+            "left_out": dict(self.left_out),
+            "matching": self.matching.as_dict(),
+            "latents": list(self.latent_names),
+            "settings": plain(self.settings),
+            "cpu_seconds": plain(self.cpu_seconds),
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """`as_dict` as strict JSON."""
+        return json.dumps(self.as_dict(), indent=indent, allow_nan=False)
+
+    def table(self) -> str:
+        """A line per score with its interval, the values per latent, and what was left out."""
+        sizes = f"{self.settings['rows']} rows, {len(self.latent_names)} latents, {self.settings['codes']} codes"
+        lines = [f"{sizes}, seed {self.settings['seed']}", "", *self._headlines()]
+        detail = {name: values for name in self.scores if (values := self._per_latent(name)) is not None}
+        if detail:
+            rows = [[name, *("-" if np.isnan(x) else f"{x:.3f}" for x in values)] for name, values in detail.items()]
+            lines += ["", *_aligned([["per latent", *self.latent_names], *rows], left={0})]
+        if self.left_out:
+            reasons = list(dict.fromkeys(self.left_out.values()))
+            named = [", ".join(name for name, why in self.left_out.items() if why == reason) for reason in reasons]
+            lines += ["", "left out", *(f"  {names}: {why}" for names, why in zip(named, reasons, strict=True))]
+        return "\n".join(lines)
+
+    def plot(self, path: str | Path) -> Path:
+        """Write the heat-map of the correlation matrix, with the assignment marked, to a .png, .pdf or .svg file."""
+        return correlation_picture(self.matching, path, latent_names=self.latent_names)
+
+    def _headlines(self) -> list[str]:
+        if not self.scores:
+            return ["no score could be computed"]
+        rows = [["score", "value", "identified up to"]]
+        rows += [[name, f"{float(score):.4f}", CATALOGUE[name].up_to] for name, score in self.scores.items()]
+        if self.intervals:
+            rows[0].insert(2, f"{100 * self.settings['level']:g} % interval")
+            for row in rows[1:]:
+                interval = self.intervals.get(row[0])
+                row.insert(2, f"{interval.low:.4f} to {interval.high:.4f}" if interval else "-")
+        return _aligned(rows, left={0, len(rows[0]) - 1})
+
+    def _per_latent(self, name: str) -> Floats | None:
+        """The values of a score per latent, NaN for latents that it is not about; None if it has no such values."""
+        values = getattr(self.scores[name], "per_latent", None)
+        if values is None:
+            return None
+        if name in ("periodic_r2", "circular_correlation"):
+            everything = np.full(len(self.latent_names), np.nan)
+            everything[self.settings["periodic"]] = values
+            return everything
+        return np.asarray(values if values.ndim == 1 else values[:, 0])
+
+
+def _aligned(rows: list[list[str]], left: set[int]) -> list[str]:
+    """Rows of words as lines of columns two spaces apart; numbers are flush right, the columns in `left` flush left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    cells = [
+        [
+            word.ljust(width) if i in left else word.rjust(width)
+            for i, (word, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        for row in rows
+    ]
+    return ["  ".join(row).rstrip() for row in cells]

@@ -2,14 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ident3d.errors import UserError
 from ident3d.metrics.mcc import Mcc
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 FORMATS = (".png", ".pdf", ".svg")
 MOST_NUMBERS = 400  # cells up to which the values are written out
+MOST_LEVEL_NAMES, LONGEST_LEVEL_NAME = 12, 4  # beyond these the code names stand upright
 
 
 def correlation_picture(
@@ -19,31 +24,48 @@ def correlation_picture(
     latent_names: Sequence[str] | None = None,
     code_names: Sequence[str] | None = None,
 ) -> Path:
-    """Draw latents (rows) against codes (columns), coloured by signed correlation, matched pairs framed."""
+    """Write `correlation_figure` to a .png, .pdf or .svg file."""
     target = Path(path)
     if target.suffix.lower() not in FORMATS:
         raise UserError(f"A picture is written as {', '.join(FORMATS)}; the name given is {target.name!r}.")
     if not target.parent.is_dir():
         raise UserError(f"There is no folder {str(target.parent)!r} to write the picture to.")
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    figure = correlation_figure(result, latent_names=latent_names, code_names=code_names)
+    try:
+        figure.savefig(target, dpi=150)
+    except OSError as error:
+        raise UserError(f"The picture cannot be written to {str(target)!r}: {error.strerror}.") from error
+    return target
+
+
+def correlation_figure(
+    result: Mcc, *, latent_names: Sequence[str] | None = None, code_names: Sequence[str] | None = None
+) -> "Figure":
+    """Latents (rows) against codes (columns), coloured by signed correlation, matched pairs framed."""
+    # Figure without pyplot: no global state, no display, and matplotlib loads only here
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
     d, k = result.correlation.shape
-    rows = list(latent_names) if latent_names is not None else [f"z{i}" for i in range(d)]
-    columns = list(code_names) if code_names is not None else [f"h{j}" for j in range(k)]
-    cell = 0.5 if d * k <= MOST_NUMBERS else 0.2
-    margin = 0.09 * max(map(len, rows))
-    figure = Figure(figsize=(max(3.4, cell * k + margin + 1.6), max(2.4, cell * d + 1.4)), layout="constrained")
-    FigureCanvasAgg(figure)
+    rows = [f"z{i}" for i in range(d)] if latent_names is None else list(latent_names)
+    columns = [f"h{j}" for j in range(k)] if code_names is None else list(code_names)
+    if len(rows) != d or len(columns) != k:
+        raise UserError(
+            f"The picture needs {d} latent names and {k} code names; it has {len(rows)} and {len(columns)}."
+        )
+    written = d * k <= MOST_NUMBERS
+    cell = 0.5 if written else 0.2
+    width = cell * k + 0.09 * max(map(len, rows)) + 1.6
+    figure = Figure(figsize=(max(3.4, width), max(2.4, cell * d + 1.4)), layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(result.correlation, cmap="RdBu_r", vmin=-1, vmax=1)
-    axes.set_xticks(range(k), columns, rotation=90 if k > 12 or max(map(len, columns)) > 4 else 0, fontsize=8)
+    upright = k > MOST_LEVEL_NAMES or max(map(len, columns)) > LONGEST_LEVEL_NAME
+    axes.set_xticks(range(k), columns, rotation=90 if upright else 0, fontsize=8)
     axes.set_yticks(range(d), rows, fontsize=8)
     axes.set_xlabel("code")
     axes.set_ylabel("latent")
     axes.set_title(f"Correlation, MCC {result.score:.3f}", fontsize=10)
-    if d * k <= MOST_NUMBERS:
+    if written:
         for (i, j), value in np.ndenumerate(result.correlation):
             shade = "white" if abs(value) > 0.6 else "black"
             axes.text(j, i, f"{value:.2f}".replace("-", "−"), ha="center", va="center", fontsize=7, color=shade)
@@ -51,8 +73,4 @@ def correlation_picture(
         if j >= 0:
             axes.add_patch(Rectangle((j - 0.47, i - 0.47), 0.94, 0.94, fill=False, edgecolor="black", linewidth=1.8))
     figure.colorbar(image, ax=axes, shrink=0.8)
-    try:
-        figure.savefig(target, dpi=150)
-    except OSError as error:
-        raise UserError(f"The picture cannot be written to {str(target)!r}: {error.strerror}.") from error
-    return target
+    return figure

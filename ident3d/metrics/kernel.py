@@ -4,7 +4,7 @@ One search serves all latents: the kernel of a fold is factorised once per (alph
 where a search per latent would repeat the factorisation d times.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.spatial.distance import cdist
+from threadpoolctl import threadpool_limits
 
 from ident3d.errors import UserError
 from ident3d.metrics.inputs import (
@@ -70,8 +71,8 @@ def kernel_ridge_r2(
     rows), no intercept; α and γ by cross-validated R² on contiguous folds of the fitted rows. At most 1; 1 means
     that the code determines the latent through some smooth map.
 
-    Without `test` the first half is fitted and the second scored (after a shuffle if `seed` is given). More than
-    `max_rows` rows are thinned to that many at random, as the cost grows with their cube.
+    Without `test` the first half is fitted and the second scored (after a shuffle if `seed` is given). Either side is
+    thinned at random to `max_rows` / 2 rows, as the cost grows with their cube.
 
     Conventions: `per_latent=True` chooses (α, γ) for each latent, as the 3DIdent scripts do by calling the search once
     per latent; False chooses one pair on the mean R². `standardize=False` takes the columns as they are. The public
@@ -87,27 +88,9 @@ def kernel_ridge_r2(
         raise UserError("alphas and gammas must each hold at least one number, all above 0.")
     rows = _thinned(rows_to_use(z, h, test, split=test is None, seed=seed), max_rows, seed)
     grid = [float("nan")] if kernel == "linear" else [float(gamma) for gamma in gammas]
-    measure = standardized if standardize else _as_given
-    latents, codes = measure(rows.z_fit), measure(rows.h_fit)
-    distances = _affinity(codes.columns, codes.columns, kernel)
-    if len(alphas) * len(grid) > 1:
-        cv_r2 = _cross_validated(distances, latents.columns, kernel, alphas, grid, folds)
-        choice = _choice(cv_r2, varies(rows.z_fit), per_latent)
-    else:
-        cv_r2, choice = np.empty((0, 0, latents.columns.shape[1])), [(0, 0)] * latents.columns.shape[1]
-    unseen = _affinity((rows.h - codes.mean) / codes.scale, codes.columns, kernel)
-    predicted, fitted = np.empty_like(rows.z), np.empty_like(rows.z_fit)
-    for a, g in sorted(set(choice)):
-        mine = [latent for latent, pick in enumerate(choice) if pick == (a, g)]
-        gram = _kernel(distances, grid[g], kernel)
-        dual = _dual(gram, latents.columns[:, mine], alphas[a])
-        fitted[:, mine] = gram @ dual
-        predicted[:, mine] = _kernel(unseen, grid[g], kernel) @ dual
-    predicted = predicted * latents.scale + latents.mean
-    r2 = 1 - unexplained(rows.z, predicted)
-    fit_r2 = 1 - unexplained(rows.z_fit, fitted * latents.scale + latents.mean)
-    best = np.array([(alphas[a], grid[g]) for a, g in choice])
-    return KernelRidgeR2(mean_over_varying(r2), r2, mean_over_varying(fit_r2), best, cv_r2, rows.z, predicted)
+    # Factorisations this small gain little from threads, and on a busy machine threads cost ten times the CPU time.
+    with threadpool_limits(1, user_api="blas"):
+        return _searched(rows, kernel, alphas, grid, folds, per_latent, standardized if standardize else _as_given)
 
 
 def coordinate_correlation(z: Floats, h: Floats, *, max_rows: int, seed: int) -> Floats:
@@ -122,6 +105,38 @@ def coordinate_correlation(z: Floats, h: Floats, *, max_rows: int, seed: int) ->
         true, predicted = standardized(result.true).columns, standardized(result.predicted).columns
         matrix[moving, j] = np.maximum(np.einsum("ij,ij->j", true, predicted) / len(true), 0)
     return matrix
+
+
+def _searched(
+    rows: Rows,
+    kernel: Kernel,
+    alphas: Sequence[float],
+    gammas: Sequence[float],
+    folds: int,
+    per_latent: bool,
+    measure: Callable[[Floats], Standardized],
+) -> KernelRidgeR2:
+    """Choose (alpha, gamma) by cross-validation on the fitted rows, refit on all of them and score."""
+    latents, codes = measure(rows.z_fit), measure(rows.h_fit)
+    distances = _affinity(codes.columns, codes.columns, kernel)
+    if len(alphas) * len(gammas) > 1:
+        cv_r2 = _cross_validated(distances, latents.columns, kernel, alphas, gammas, folds)
+        choice = _choice(cv_r2, varies(rows.z_fit), per_latent)
+    else:
+        cv_r2, choice = np.empty((0, 0, latents.columns.shape[1])), [(0, 0)] * latents.columns.shape[1]
+    unseen = _affinity((rows.h - codes.mean) / codes.scale, codes.columns, kernel)
+    predicted, fitted = np.empty_like(rows.z), np.empty_like(rows.z_fit)
+    for a, g in sorted(set(choice)):
+        mine = [latent for latent, pick in enumerate(choice) if pick == (a, g)]
+        gram = _kernel(distances, gammas[g], kernel)
+        dual = _dual(gram, latents.columns[:, mine], alphas[a])
+        fitted[:, mine] = gram @ dual
+        predicted[:, mine] = _kernel(unseen, gammas[g], kernel) @ dual
+    predicted = predicted * latents.scale + latents.mean
+    r2 = 1 - unexplained(rows.z, predicted)
+    fit_r2 = 1 - unexplained(rows.z_fit, fitted * latents.scale + latents.mean)
+    best = np.array([(alphas[a], gammas[g]) for a, g in choice])
+    return KernelRidgeR2(mean_over_varying(r2), r2, mean_over_varying(fit_r2), best, cv_r2, rows.z, predicted)
 
 
 def _thinned(rows: Rows, max_rows: int, seed: int | None) -> Rows:

@@ -6,22 +6,22 @@ Every function returns a small frozen result: `float(result)` is the headline, t
 from ident3d.metrics.augmentation import AugmentationReadout, augmentation_readout
 from ident3d.metrics.betavae import BetaVae, beta_vae_from_pairs, beta_vae_score
 from ident3d.metrics.blocks import BlockR2, block_identifiability
-from ident3d.metrics.bootstrap import Interval, bootstrap, bootstrap_accuracy, bootstrap_predictions
 from ident3d.metrics.catalogue import CATALOGUE
-from ident3d.metrics.dci import Dci, concentration, dci
+from ident3d.metrics.correlation import Mcc, mcc
 from ident3d.metrics.discrete import ClassAccuracy, Explicitness, class_accuracy, explicitness
-from ident3d.metrics.evaluate import evaluate
+from ident3d.metrics.evaluation import evaluate
 from ident3d.metrics.factors import Kind
 from ident3d.metrics.factorvae import FactorVae, factor_vae_from_batches, factor_vae_score
+from ident3d.metrics.importance import Dci, concentration, dci
 from ident3d.metrics.information import Mig, Modularity, mig, modularity
 from ident3d.metrics.kernel import KernelRidgeR2, kernel_ridge_r2
 from ident3d.metrics.linear import FitResidual, LinearR2, affine_residual, linear_r2, orthogonal_residual
-from ident3d.metrics.mcc import Mcc, mcc
 from ident3d.metrics.periodic import PeriodicR2, circular_correlation, periodic_r2
 from ident3d.metrics.picture import correlation_picture
 from ident3d.metrics.report import Report
-from ident3d.metrics.sap import Sap, sap, sap_discrete
+from ident3d.metrics.resampling import Interval, bootstrap, bootstrap_accuracy, bootstrap_predictions
 from ident3d.metrics.score import Score
+from ident3d.metrics.separation import Sap, sap, sap_discrete
 
 __all__ = [
     "CATALOGUE",

@@ -11,18 +11,18 @@ from ident3d.errors import UserError
 from ident3d.metrics.augmentation import augmentation_readout
 from ident3d.metrics.betavae import beta_vae_score
 from ident3d.metrics.blocks import block_identifiability
-from ident3d.metrics.dci import dci
+from ident3d.metrics.correlation import mcc
 from ident3d.metrics.discrete import class_accuracy, explicitness
 from ident3d.metrics.factors import Kind, is_periodic
 from ident3d.metrics.factorvae import factor_vae_score
+from ident3d.metrics.importance import dci
 from ident3d.metrics.information import mig, modularity
 from ident3d.metrics.inputs import Floats
 from ident3d.metrics.kernel import kernel_ridge_r2
 from ident3d.metrics.linear import affine_residual, linear_r2, orthogonal_residual
-from ident3d.metrics.mcc import mcc
 from ident3d.metrics.periodic import circular_correlation, periodic_r2
-from ident3d.metrics.sap import sap, sap_discrete
 from ident3d.metrics.score import Score
+from ident3d.metrics.separation import sap, sap_discrete
 
 
 class Data(NamedTuple):

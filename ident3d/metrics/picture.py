@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ident3d.errors import UserError
-from ident3d.metrics.mcc import Mcc
+from ident3d.metrics.correlation import Mcc
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

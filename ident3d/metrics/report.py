@@ -1,17 +1,18 @@
 """The report of `evaluate`: scores, intervals and what was left out, as a table, a dict, JSON or a picture."""
 
 import json
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ident3d.metrics.bootstrap import Interval
 from ident3d.metrics.catalogue import CATALOGUE
+from ident3d.metrics.correlation import Mcc
 from ident3d.metrics.inputs import Floats
-from ident3d.metrics.mcc import Mcc
 from ident3d.metrics.picture import correlation_picture
+from ident3d.metrics.resampling import Interval
 from ident3d.metrics.score import Score, plain
 
 
@@ -57,7 +58,9 @@ class Report:
         if self.left_out:
             reasons = list(dict.fromkeys(self.left_out.values()))
             named = [", ".join(name for name, why in self.left_out.items() if why == reason) for reason in reasons]
-            lines += ["", "left out", *(f"  {names}: {why}" for names, why in zip(named, reasons, strict=True))]
+            lines += ["", "left out"]
+            for names, reason in zip(named, reasons, strict=True):
+                lines += textwrap.wrap(f"{names}: {reason}", 100, initial_indent="  ", subsequent_indent="    ")
         return "\n".join(lines)
 
     def plot(self, path: str | Path) -> Path:

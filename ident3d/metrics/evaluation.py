@@ -11,7 +11,15 @@ from numpy.typing import ArrayLike
 
 from ident3d import __version__
 from ident3d.errors import UserError, unknown
-from ident3d.metrics.bootstrap import (
+from ident3d.metrics.catalogue import CATALOGUE, Data, enough_rows
+from ident3d.metrics.correlation import mcc
+from ident3d.metrics.discrete import ClassAccuracy
+from ident3d.metrics.factors import Kind, is_periodic, kinds_of
+from ident3d.metrics.inputs import pair
+from ident3d.metrics.kernel import KernelRidgeR2
+from ident3d.metrics.linear import LinearR2
+from ident3d.metrics.report import Report
+from ident3d.metrics.resampling import (
     STATISTICS,
     Interval,
     bootstrap,
@@ -19,14 +27,6 @@ from ident3d.metrics.bootstrap import (
     bootstrap_predictions,
     check_request,
 )
-from ident3d.metrics.catalogue import CATALOGUE, Data, enough_rows
-from ident3d.metrics.discrete import ClassAccuracy
-from ident3d.metrics.factors import Kind, is_periodic, kinds_of
-from ident3d.metrics.inputs import pair
-from ident3d.metrics.kernel import KernelRidgeR2
-from ident3d.metrics.linear import LinearR2
-from ident3d.metrics.mcc import mcc
-from ident3d.metrics.report import Report
 from ident3d.metrics.score import Score
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError
 from ident3d.metrics.discrete import class_accuracy
@@ -38,14 +39,9 @@ def augmentation_readout(parameters: Mapping[str, ArrayLike], h: ArrayLike, *, s
     Convention: the field has no common definition; papers report R² or accuracy per parameter, which is `raw`.
     """
     codes = matrix(h, "codes h")
-    if not parameters:
-        raise UserError("Augmentation read-out needs at least one parameter.")
     raw, chance = [], []
     fit, score = halves(len(codes), seed)
-    for name, values in parameters.items():
-        array = plain_array(values, name)
-        if array.ndim == 0 or len(array) != len(codes):
-            raise UserError(f"Parameter {name!r} needs one value per row of the codes ({len(codes)}).")
+    for array in parameter_arrays(parameters, len(codes)).values():
         if array.dtype.kind == "f":
             result = linear_r2(array[fit], codes[fit], test=(array[score], codes[score]))
             raw.append(float(result))
@@ -59,3 +55,14 @@ def augmentation_readout(parameters: Mapping[str, ArrayLike], h: ArrayLike, *, s
     skill = np.divide(levels - least, 1 - least, out=np.zeros_like(levels), where=least < 1)
     skill = np.maximum(skill, 0)
     return AugmentationReadout(float(skill.mean()), tuple(parameters), skill, levels, least)
+
+
+def parameter_arrays(parameters: Mapping[str, ArrayLike], rows: int) -> dict[str, NDArray[Any]]:
+    """The parameters as arrays, checked to have one value per row."""
+    if not parameters:
+        raise UserError("Augmentation read-out needs at least one parameter.")
+    arrays = {name: plain_array(values, name) for name, values in parameters.items()}
+    for name, array in arrays.items():
+        if array.ndim == 0 or len(array) != rows:
+            raise UserError(f"Parameter {name!r} needs one value per row of the codes ({rows}).")
+    return arrays

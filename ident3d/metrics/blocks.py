@@ -52,11 +52,8 @@ def block_identifiability(
     latents, codes = pair(z, h)
     if regressor not in get_args(Regressor):
         raise UserError(f"regressor must be one of {', '.join(get_args(Regressor))}; it is {regressor!r}.")
-    rows = {name: _columns(name, columns, latents.shape[1]) for name, columns in blocks.items()}
-    code_blocks = {"codes": range(codes.shape[1])} if code_blocks is None else code_blocks
-    parts = {name: _columns(name, columns, codes.shape[1]) for name, columns in code_blocks.items()}
-    if not rows or not parts:
-        raise UserError("Block identifiability needs at least one block of latents and one of codes.")
+    rows = block_columns(blocks, latents.shape[1])
+    parts = block_columns({"codes": range(codes.shape[1])} if code_blocks is None else code_blocks, codes.shape[1])
     used = np.unique(np.concatenate([list(columns) for columns in rows.values()])).astype(int)
     used = used[varies(latents)[used]]
     if used.size == 0:
@@ -75,10 +72,16 @@ def block_identifiability(
     return BlockR2(float(matrix[0, 0]), tuple(rows), tuple(parts), matrix, per_latent)
 
 
-def _columns(name: str, columns: Sequence[int], width: int) -> list[int]:
-    chosen = [int(column) for column in columns]
-    if not chosen or min(chosen) < 0 or max(chosen) >= width or len(set(chosen)) != len(chosen):
-        raise UserError(f"Block {name!r} must list different columns between 0 and {width - 1}; it lists {chosen}.")
+def block_columns(blocks: Mapping[str, Sequence[int]], width: int) -> dict[str, list[int]]:
+    """The columns of each block, checked to be different ones of `width`."""
+    if not blocks:
+        raise UserError("Block identifiability needs at least one block of latents and one of codes.")
+    chosen = {name: [int(column) for column in columns] for name, columns in blocks.items()}
+    for name, columns in chosen.items():
+        if not columns or min(columns) < 0 or max(columns) >= width or len(set(columns)) != len(columns):
+            raise UserError(
+                f"Block {name!r} must list different columns between 0 and {width - 1}; it is {columns}."
+            )
     return chosen
 
 

@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike
 
 from ident3d import __version__
 from ident3d.errors import UserError, unknown
+from ident3d.metrics.augmentation import parameter_arrays
+from ident3d.metrics.blocks import block_columns
 from ident3d.metrics.catalogue import CATALOGUE, Data, enough_rows
 from ident3d.metrics.correlation import mcc
-from ident3d.metrics.discrete import ClassAccuracy
+from ident3d.metrics.discrete import ClassAccuracy, labelled
 from ident3d.metrics.factors import Kind, is_periodic, kinds_of
 from ident3d.metrics.inputs import pair
 from ident3d.metrics.kernel import KernelRidgeR2
@@ -66,6 +68,14 @@ def evaluate(
     chosen, named = _chosen(metrics)
     if resamples:
         check_request(resamples, level)
+    # what was given must be sound, or its mistake would hide among the scores that are left out
+    if classes is not None:
+        labelled(classes, codes, "classes", "codes h")
+    if augmentations is not None:
+        parameter_arrays(augmentations, len(codes))
+    for given, width in ((blocks, latents.shape[1]), (code_blocks, codes.shape[1])):
+        if given is not None:
+            block_columns(given, width)
     data = Data(latents, codes, checked, classes, blocks, code_blocks, augmentations, code_period, seed)
     scores: dict[str, Score] = {}
     left_out = {name: "not a default; ask for it by name or for all scores" for name in CATALOGUE if name not in chosen}

@@ -57,9 +57,9 @@ def dci(
 
     R_ji by `importance`: `"permutation"` the drop in held-out score of a random forest when code j is shuffled, at
     least 0, which gives a code without information none; `"forest"` the impurity importance of that forest;
-    `"boosting"` the importance of gradient boosting with scikit-learn's defaults, as in disentanglement_lib, many
-    times slower. Only values of one kind compare: impurity importances spread over noise codes and come out lower.
-    Columns sum to one, but for `"permutation"`, where they tell how well the factor is predicted.
+    `"boosting"` the importance of gradient boosting with scikit-learn's defaults, as in disentanglement_lib, several
+    times slower for discrete factors. Only values of one kind compare: impurity importances spread over noise codes
+    and come out lower. Columns sum to one, but for `"permutation"`, where they tell how well the factor is predicted.
 
     Conventions: a code or factor of no importance has weight 0 (the reference adds 1e-11 to the same end). Constant
     factors are left out.

@@ -14,7 +14,7 @@ from ident3d.errors import UserError, unknown
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Data": ("render", "verify", "info"),
     "Pairs": (),
-    "Training": (),
+    "Training": ("score",),
     "Looking": ("preview", "traverse", "graph"),
     "Health": ("doctor", "bench"),
 }

@@ -5,7 +5,7 @@ import click
 from ident3d.cli import Commands
 
 
-@click.group(cls=Commands, sections={"Benchmarks": ("farm", "render", "shards")}, prefix="bench_")
+@click.group(cls=Commands, sections={"Benchmarks": ("farm", "metrics", "render", "shards")}, prefix="bench_")
 def bench() -> None:
     """Measure what the README claims.
 

@@ -79,9 +79,7 @@ def block_columns(blocks: Mapping[str, Sequence[int]], width: int) -> dict[str, 
     chosen = {name: [int(column) for column in columns] for name, columns in blocks.items()}
     for name, columns in chosen.items():
         if not columns or min(columns) < 0 or max(columns) >= width or len(set(columns)) != len(columns):
-            raise UserError(
-                f"Block {name!r} must list different columns between 0 and {width - 1}; it is {columns}."
-            )
+            raise UserError(f"Block {name!r} must list different columns between 0 and {width - 1}; it is {columns}.")
     return chosen
 
 

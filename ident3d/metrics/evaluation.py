@@ -50,9 +50,9 @@ def evaluate(
 ) -> Report:
     """Score codes h (N, k) against true latents z (N, d).
 
-    `metrics` is `"default"` (the scores of seconds), `"all"` (also those that train many models: about a minute for
-    4,096 x 10), or names from `CATALOGUE`. A score of a group that cannot be computed, say for too few rows or because
-    no classes were given, is left out with its reason; one that was named is an error instead.
+    `metrics` is `"default"` (the scores of seconds), `"all"` (also those that train many models: about ten CPU seconds
+    for 4,096 x 10), or names from `CATALOGUE`. A score of a group that cannot be computed, say for too few rows or
+    because no classes were given, is left out with its reason; one that was named is an error instead.
 
     `kinds` says which latents are continuous, discrete or periodic (see `kinds_of`); `classes` (N,) asks for class
     accuracy, `blocks` for block identifiability, `augmentations` for the augmentation read-out. Held-out scores fit on

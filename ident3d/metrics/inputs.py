@@ -27,11 +27,15 @@ class Rows(NamedTuple):
 
 
 class Standardized(NamedTuple):
-    """Columns with mean 0 and population standard deviation 1; a constant column is all 0 and has scale 1."""
+    """Columns with mean 0 and population standard deviation 1.
+
+    A column that is not `moving` is constant: all 0 and of scale 1.
+    """
 
     columns: Floats
     mean: Floats
     scale: Floats
+    moving: Flags
 
 
 def plain_array(values: ArrayLike, name: str) -> NDArray[Any]:
@@ -89,15 +93,13 @@ def class_labels(values: ArrayLike, name: str) -> tuple[Integers, NDArray[Any]]:
 
 def varies(columns: Floats) -> Flags:
     """Which columns are not constant, up to the round-off of float64."""
-    largest = np.abs(columns).max(axis=0)
-    return np.asarray(np.ptp(columns, axis=0) > 8 * np.finfo(np.float64).eps * largest)
+    return _extent(columns)[1]
 
 
 def standardized(columns: Floats) -> Standardized:
     """(x - mean) / std per column. Columns are first divided by their largest value, so that no square overflows."""
-    largest = np.abs(columns).max(axis=0)
+    largest, moving = _extent(columns)
     largest[largest == 0] = 1
-    moving = varies(columns)
     unit = columns / largest
     middle = unit.mean(axis=0)
     unit -= middle
@@ -105,7 +107,15 @@ def standardized(columns: Floats) -> Standardized:
     spread = np.sqrt(np.einsum("ij,ij->j", unit, unit) / len(unit))
     spread[~moving] = 1 / largest[~moving]  # a constant column keeps scale 1
     unit /= spread
-    return Standardized(unit, middle * largest, spread * largest)
+    return Standardized(unit, middle * largest, spread * largest, moving)
+
+
+def _extent(columns: Floats) -> tuple[Floats, Flags]:
+    """The largest absolute value of each column, and whether the column is not constant."""
+    low, high = columns.min(axis=0), columns.max(axis=0)
+    largest = np.maximum(np.abs(low), np.abs(high))
+    # halves, so that the range of the largest float64 numbers does not overflow
+    return largest, high / 2 - low / 2 > 4 * np.finfo(np.float64).eps * largest
 
 
 def rows_to_use(

@@ -121,7 +121,7 @@ def _searched(
     distances = _affinity(codes.columns, codes.columns, kernel)
     if len(alphas) * len(gammas) > 1:
         cv_r2 = _cross_validated(distances, latents.columns, kernel, alphas, gammas, folds)
-        choice = _choice(cv_r2, varies(rows.z_fit), per_latent)
+        choice = _choice(cv_r2, latents.moving, per_latent)
     else:
         cv_r2, choice = np.empty((0, 0, latents.columns.shape[1])), [(0, 0)] * latents.columns.shape[1]
     unseen = _affinity((rows.h - codes.mean) / codes.scale, codes.columns, kernel)
@@ -153,7 +153,7 @@ def _thinned(rows: Rows, max_rows: int, seed: int | None) -> Rows:
 
 
 def _as_given(columns: Floats) -> Standardized:
-    return Standardized(columns, np.zeros(columns.shape[1]), np.ones(columns.shape[1]))
+    return Standardized(columns, np.zeros(columns.shape[1]), np.ones(columns.shape[1]), varies(columns))
 
 
 def _affinity(left: Floats, right: Floats, kernel: Kernel) -> Floats:

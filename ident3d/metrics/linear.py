@@ -60,9 +60,9 @@ def affine_map(z: Floats, h: Floats) -> tuple[Floats, Floats]:
 def unexplained(true: Floats, predicted: Floats) -> Floats:
     """Residual sum of squares / centred sum of squares per column; NaN where the true column is constant."""
     target = standardized(true)
-    residual = (predicted - target.mean) / target.scale - target.columns
+    residual = (true - predicted) / target.scale
     fraction = np.asarray(np.einsum("ij,ij->j", residual, residual) / len(true))
-    fraction[~varies(true)] = np.nan
+    fraction[~target.moving] = np.nan
     return fraction
 
 
@@ -107,11 +107,11 @@ def affine_residual(z: ArrayLike, h: ArrayLike) -> FitResidual:
         raise UserError(f"An affine fit needs more than {codes.shape[1] + 1} rows; there are {len(codes)}.")
     weights, offset = affine_map(latents, codes)
     fraction = unexplained(latents, codes @ weights + offset)
-    moving = varies(latents)
-    if not moving.any():
+    target = standardized(latents)
+    if not target.moving.any():
         raise UserError("Every latent is constant, so there is nothing to identify.")
-    variance = np.square(standardized(latents).scale[moving])
-    score = float(np.sqrt(fraction[moving] @ variance / variance.sum()))
+    variance = np.square(target.scale[target.moving])
+    score = float(np.sqrt(fraction[target.moving] @ variance / variance.sum()))
     return FitResidual(score, np.sqrt(fraction), weights, offset)
 
 

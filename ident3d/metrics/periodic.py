@@ -97,7 +97,7 @@ def squared_correlation(z: Floats, h: Floats, kinds: Sequence[Kind]) -> Floats:
             weights, offset = affine_map(h, points)
             codes = standardized(h)
             fitted = (points @ weights + offset - codes.mean) / codes.scale
-            squared[i] = np.where(varies(h) & varies(z)[i], np.square(fitted).mean(axis=0), 0)
+            squared[i] = np.where(codes.moving & varies(z)[i], np.square(fitted).mean(axis=0), 0)
     return np.clip(squared, 0, 1)
 
 

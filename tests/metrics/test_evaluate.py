@@ -156,3 +156,20 @@ def test_pictures_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "folder.png").mkdir()
     with pytest.raises(UserError, match="cannot be written"):
         metrics.correlation_picture(result, tmp_path / "folder.png")
+
+
+def test_the_page_lists_every_score() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+    for name in metrics.CATALOGUE:
+        assert rows[name].count("|") == 7, name  # name, function, formula, range, up to, cost
+
+
+def test_mistakes_in_what_was_given_are_not_left_out() -> None:
+    z, h = arrays()
+    with pytest.raises(UserError, match="classes has 299 rows"):
+        metrics.evaluate(z, h, classes=np.arange(299))
+    with pytest.raises(UserError, match="different columns between 0 and 3"):
+        metrics.evaluate(z, h, blocks={"content": [4]})
+    with pytest.raises(UserError, match="'flip' needs one value per row"):
+        metrics.evaluate(z, h, augmentations={"flip": [True]})

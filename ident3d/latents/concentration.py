@@ -30,7 +30,8 @@ def relative_density(p: Marginal, z: Float64) -> Float64:
         centre = np.array(box.centre)
         within = made.family.mass((box.high - centre) / scale)
         ratio = made.family.density((z - centre) / scale) / (scale * within) * (box.high - box.low)
-        return np.asarray(ratio.prod(axis=1), np.float64)
+        product: Float64 = ratio.prod(axis=1)
+        return product
     raise UserError("The distance to uniform is known for marginals on the box, and for vmf and uniform on the sphere.")
 
 

@@ -133,16 +133,16 @@ def run_jobs(
     """
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     client.subscribe_topic(TOPIC, lambda event: messages.put(event[1]))
-    waiting, running, failures = list(reversed(jobs)), dict[Future[Entry], Job](), list[Failure]()
-    done: dict[int, int] = {}
-    sign_of_life: dict[str, tuple[float, int]] = {}  # worker -> time of its last sign, and its job
+    waiting, failures = list(reversed(jobs)), list[Failure]()
+    running, done = dict[Future[Entry], Job](), dict[int, int]()  # done: first image of a running job -> images done
+    sign_of_life: dict[str, tuple[float, int]] = {}  # worker -> time of its last sign, and its job's first image
     width = 2 * max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
     try:
         while waiting or running:
             while waiting and len(running) < width:
                 job = waiting.pop()
                 future = client.submit(work, str(folder), settings, job, threads, retries=RETRIES, pure=False)
-                running[future] = job
+                running[future], done[job.first] = job, 0
                 future.add_done_callback(messages.put)
             try:
                 message = messages.get(timeout=1.0)
@@ -151,19 +151,19 @@ def run_jobs(
                 continue
             if isinstance(message, Future):
                 job = running.pop(message)
-                sign_of_life = {w: (t, first) for w, (t, first) in sign_of_life.items() if first != job.first}
+                told = done.pop(job.first)
+                sign_of_life = {w: sign for w, sign in sign_of_life.items() if sign[1] != job.first}
                 if message.status == "finished":
                     on_entry(message.result())
-                    on_images(job.count - done.get(job.first, 0))
+                    on_images(job.count - told)
                 else:
                     error = message.exception()
                     stop_if_hopeless(error, folder)
                     failures.append(Failure(job, f"{type(error).__name__}: {error}"))
                     on_failure(failures[-1])
-                    on_images(-done.get(job.first, 0))
-                done[job.first] = job.count
-            elif done.get(message["first"]) != next((j.count for j in jobs if j.first == message["first"]), None):
-                on_images(message["done"] - done.get(message["first"], 0))
+                    on_images(-told)
+            elif message["first"] in done:  # not an echo of a job that has ended
+                on_images(message["done"] - done[message["first"]])
                 done[message["first"]] = message["done"]
                 sign_of_life[message["worker"]] = (time.monotonic(), message["first"])
     finally:

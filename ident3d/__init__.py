@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # what editors and type checkers see of the names that load o
     from ident3d.pictures import traverse as traverse
     from ident3d.recipe import Recipe as Recipe
     from ident3d.rendering import render as render
+    from ident3d.shapes.library import meshes as meshes
 
 __version__ = "0.1.0"
 
@@ -28,6 +29,7 @@ _HOME: dict[str, str] = {
     "doctor": "ident3d.health",
     "estimate": "ident3d.estimates",
     "info": "ident3d.overview",
+    "meshes": "ident3d.shapes.library",
     "preview": "ident3d.pictures",
     "render": "ident3d.rendering",
     "traverse": "ident3d.pictures",

@@ -12,7 +12,7 @@ from ident3d.errors import UserError, unknown
 
 # section of the help -> its commands; each lives in ident3d/commands/<name>.py
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Data": ("render", "verify", "info"),
+    "Data": ("render", "meshes", "verify", "info"),
     "Pairs": (),
     "Training": ("score",),
     "Looking": ("preview", "traverse", "graph"),

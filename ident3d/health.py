@@ -13,6 +13,7 @@ from typing import Literal
 
 from tabulate import tabulate
 
+from ident3d.errors import UserError
 from ident3d.faiss_build import ADVICE, faiss_build
 from ident3d.libraries import bpy_binary, install_line, missing_libraries
 from ident3d.root import data_root
@@ -73,6 +74,7 @@ def doctor(root: Path | str | None = None) -> Health:
         look_at_faiss(),
         training,
         *look_at_machine(),
+        look_at_meshes(),
         look_at_disk(data_root(root)),
     )
     return Health(findings, can_render=rendering.status == "ok", can_train=training.status == "ok")
@@ -172,6 +174,21 @@ def look_at_machine() -> Iterator[Finding]:
     enough = memory >= 0.5 * cores + 2
     means = "enough for a render worker a core" if enough else "use fewer workers: each needs about 0.5 GiB"
     yield Finding("memory", f"{memory:.1f} GiB", "ok" if enough else "limited", means)
+
+
+def look_at_meshes() -> Finding:
+    from ident3d.shapes.cache import cached_meshes, mesh_folder
+    from ident3d.shapes.library import missing_meshes
+    from ident3d.shapes.sources import SOURCES
+
+    try:
+        missing = missing_meshes()
+    except UserError as error:
+        return Finding("meshes (causal)", "unreadable", "limited", str(error))
+    found = f"{len(cached_meshes())} of {len(SOURCES)} in {mesh_folder()}"
+    if missing:
+        return Finding("meshes (causal)", found, "limited", f"`ident3d meshes` fetches {', '.join(missing)}")
+    return Finding("meshes (causal)", found, "ok", "all classes of causal3dident can be rendered")
 
 
 def look_at_disk(root: Path) -> Finding:

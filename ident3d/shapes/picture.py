@@ -1,0 +1,25 @@
+"""A picture of the classes as they stand at raw latents 0."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image
+
+from ident3d.latents.names import CLASSES, NAMES
+from ident3d.latents.worlds import World
+from ident3d.loaders.contact_sheet import contact_sheet
+from ident3d.shapes.rendering import add_meshes, mesh_hashes
+
+HUE = {"object_hue": 0.1, "spotlight_hue": 0.5, "ground_hue": 0.6}  # raw; all 0 would be red in red light on red
+
+
+def picture(names: Sequence[str] = CLASSES, *, size: int = 224, quality: str = "standard") -> Image.Image:
+    """The classes side by side, upright in the middle of the scene."""
+    from ident3d.blender_scenes.studio import Studio
+
+    raw = np.array([[HUE.get(name, 0.0) for name in NAMES]], np.float32)
+    (scene_latents,) = World("causal3dident").to_scene(raw)
+    with Studio(size=size, quality=quality) as studio:
+        add_meshes(studio, mesh_hashes(names))
+        images = [studio.render(scene_latents, seed=0, mesh=name) for name in names]
+    return contact_sheet(images, min(4, len(images)), captions=list(names))

@@ -1,0 +1,32 @@
+"""What rendering asks of the meshes: hashes for the settings, shapes for a studio, credits for the card."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from ident3d.errors import UserError
+from ident3d.shapes.cache import load_mesh
+
+if TYPE_CHECKING:
+    from ident3d.blender_scenes.studio import Studio
+
+MADE_IN_CODE = "Teapot"
+
+
+def mesh_hashes(classes: Iterable[str]) -> dict[str, str]:
+    """The hash of each class's mesh, the teapot's excepted; UserError if one is missing."""
+    return {name: load_mesh(name).record.sha256 for name in classes if name != MADE_IN_CODE}
+
+
+def add_meshes(studio: "Studio", hashes: Mapping[str, str]) -> None:
+    """Put the meshes with these hashes on a studio's stage; others are refused."""
+    for name, sha256 in hashes.items():
+        mesh = load_mesh(name)
+        if mesh.record.sha256 != sha256:
+            raise UserError(f"The mesh of {name} in the cache is another than the one this dataset is rendered with.")
+        studio.add_mesh(name, mesh.vertices, mesh.faces)
+
+
+def mesh_credits(classes: Iterable[str]) -> list[str]:
+    """For each class's mesh a sentence on where it came from and under which terms."""
+    records = {name: load_mesh(name).record for name in classes if name != MADE_IN_CODE}
+    return [f"{name}: {record.origin}. Terms: {record.terms}." for name, record in records.items()]

@@ -1,8 +1,10 @@
 """The dataset card: a README.md and a sample picture, for people who find the folder."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ident3d.latents.names import CLASSES
 from ident3d.loaders.contact_sheet import contact_sheet, save_picture
 from ident3d.loaders.files import write_atomically
 from ident3d.loaders.folder import SHARDS, Description
@@ -13,15 +15,15 @@ from ident3d.loaders.source import world_of
 TERMS = "Made with ident3d (MIT) and Blender; images rendered with Blender belong to whoever rendered them."
 
 
-def write_card(folder: Path, description: Description) -> None:
-    """Write README.md and sample.png into a complete dataset folder."""
+def write_card(folder: Path, description: Description, mesh_credits: Sequence[str] = ()) -> None:
+    """Write README.md and sample.png into a complete dataset folder; with credits of the meshes that it shows."""
     first = read_shard(folder / SHARDS / read_entries(folder)[0].name)
     sheet = contact_sheet(list(first.images[:12]), columns=min(6, len(first.images)))
     save_picture(sheet, folder / "sample.png")
-    write_atomically(folder / "README.md", card(folder.name, description).encode())
+    write_atomically(folder / "README.md", card(folder.name, description, mesh_credits).encode())
 
 
-def card(name: str, description: Description) -> str:
+def card(name: str, description: Description, mesh_credits: Sequence[str] = ()) -> str:
     """The card's Markdown."""
     settings = description.settings
     rows = "\n".join(f"| {label} | {value} |" for label, value in facts(description))
@@ -51,28 +53,39 @@ The attainable R² is what a perfect reader of the pictures would reach: parts o
     image, latents = ImageDataset("{name}")[0]
 
 Each file in `shards/` is plain HDF5 (gzip chunks) and can be read alone by any HDF5 library: `images` (uint8, N×H×W×3),
-`raw_latents`, `scene_latents` (float32), `index` (int64). `ident3d verify` checks every byte.
+`raw_latents`, `scene_latents` (float32), `index` (int64). {class_dataset(settings)}`ident3d verify` checks every byte.
 
 ## Terms
 
 {TERMS}
-"""
+{terms_of_meshes(mesh_credits)}"""
+
+
+def terms_of_meshes(mesh_credits: Sequence[str]) -> str:
+    """The paragraph on other people's meshes; none where there are none."""
+    if not mesh_credits:
+        return ""
+    rows = "\n".join(f"- {credit}" for credit in mesh_credits)
+    return f"\nThe images show meshes made by others, who have terms of their own:\n\n{rows}\n"
 
 
 def facts(description: Description) -> list[tuple[str, str]]:
     """What the card and `ident3d info` state of a dataset, label by label."""
     settings = description.settings
     quality = settings["quality"]
+    classes = world_of(settings).drawn_classes
     rows = [
         ("scene", description.scene),
         ("images", f"{description.n:,} of {description.size}×{description.size} pixels"),
         ("source of the latents", ", ".join(f"{k} {v}" for k, v in settings["source"].items())),
-        ("held fixed", ", ".join(f"{k} = {v:g}" for k, v in settings["world"]["fixed"].items()) or "nothing"),
+        ("held fixed", held(settings["world"]["fixed"]) or "nothing"),
         ("hues", settings["world"]["hues"]),
         ("material", settings["material"]),
         ("quality", quality["name"] if quality else "unknown"),
         ("versions", ", ".join(f"{k} {v}" for k, v in settings["versions"].items())),
     ]
+    if classes:
+        rows.insert(3, ("classes, image by image in turn", ", ".join(classes)))
     if description.complete:
         rows += [
             ("pixel mean", three(description.pixel_mean)),
@@ -82,8 +95,18 @@ def facts(description: Description) -> list[tuple[str, str]]:
     return rows
 
 
+def held(fixed: Mapping[str, float | str]) -> str:
+    return ", ".join(f"{name} = {value if isinstance(value, str) else f'{value:g}'}" for name, value in fixed.items())
+
+
 def three(values: tuple[float, ...] | None) -> str:
     return ", ".join(f"{value:.4f}" for value in values or ())
+
+
+def class_dataset(settings: dict[str, Any]) -> str:
+    """What the shards hold besides, in scenes with classes."""
+    names = ", ".join(f"{number} {name}" for number, name in enumerate(CLASSES))
+    return f"`class` (int8) numbers the classes:\n{names}.\n" if world_of(settings).drawn_classes else ""
 
 
 def latent_rows(settings: dict[str, Any]) -> str:

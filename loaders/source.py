@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ident3d.errors import UserError
+from ident3d.latents.causal_draws import classes_of
 from ident3d.latents.draws import Draws, draw
 from ident3d.latents.worlds import World
 from ident3d.loaders.files import sha256, sha256_of_file
@@ -57,5 +58,7 @@ def recorded_latents(folder: Path, settings: Mapping[str, Any], first: int, coun
     if source["kind"] == "file":
         if sha256_of_file(folder / COPY) != source["sha256"]:
             raise UserError(f"{folder / COPY} is not the file that this dataset was begun with.")
-        return Draws(read_latents_file(folder / COPY)[first : first + count].astype(np.float32), None)
+        raw = read_latents_file(folder / COPY)[first : first + count].astype(np.float32)
+        classes = world_of(settings).drawn_classes
+        return Draws(raw, classes_of(np.arange(first, first + len(raw)), classes) if classes else None)
     return None

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from ident3d.errors import UserError
+from ident3d.latents.draws import Draws
+from ident3d.latents.names import CLASSES
 from ident3d.latents.streams import noise_seed
 from ident3d.loaders.files import sha256, write_atomically
 from ident3d.loaders.folder import SHARDS, Job
 from ident3d.loaders.manifest import Entry
 from ident3d.loaders.shards import Shard, encode_shard, read_settings, read_shard
 from ident3d.loaders.source import recorded_latents, world_of
+from ident3d.shapes.rendering import add_meshes
 
 Settings = dict[str, Any]
 _warm: dict[str, Any] = {}  # the process's studio, and what it was built for
@@ -32,10 +35,13 @@ def warm_studio(settings: Settings, threads: int, gpu_index: int) -> Any:
         "threads": threads,
         "gpu_index": gpu_index,
     }
-    if _warm.get("wanted") != wanted:
+    meshes = settings.get("meshes", {})
+    if _warm.get("wanted") != (wanted, meshes):
         if "studio" in _warm:
             _warm.pop("studio").close()
-        _warm.update(studio=Studio(**wanted), wanted=wanted)
+        _warm.update(studio=Studio(**wanted), wanted=None)
+        add_meshes(_warm["studio"], meshes)
+        _warm["wanted"] = wanted, meshes
     return _warm["studio"]
 
 
@@ -61,13 +67,18 @@ def render_shard(
     studio = warm_studio(settings, threads, gpu_index)
     for i in range(done, job.count):
         seed = noise_seed(source["seed"], source["split"], job.first + i)
-        images[i] = studio.render(scene_latents[i], seed=seed)
+        images[i] = studio.render(scene_latents[i], seed=seed, mesh=shape_of(draws, i))
         on_image(i + 1)
     index = np.arange(job.first, job.first + job.count, dtype=np.int64)
     shard = Shard(images, draws.raw, scene_latents, index, draws.classes)
     data = encode_shard(shard, settings)
     write_atomically(folder / SHARDS / job.name, data)
     return entry_of(job.name, shard, data)
+
+
+def shape_of(draws: Draws, i: int) -> str:
+    """The name of the mesh that row i shows: its class's, or the teapot's in scenes without classes."""
+    return "Teapot" if draws.classes is None else CLASSES[draws.classes[i]]
 
 
 def reused_images(folder: Path, job: Job) -> Any:
@@ -119,9 +130,9 @@ def trial(folder: Path, settings: Settings, first: int, count: int, threads: int
     assert draws is not None
     scene_latents = world_of(settings).to_scene(draws.raw)
     studio = warm_studio(settings, threads, 0)
-    images = [studio.render(scene_latents[0], seed=0)]
+    images = [studio.render(scene_latents[0], seed=0, mesh=shape_of(draws, 0))]
     start = time.perf_counter()
-    images += [studio.render(row, seed=0) for row in scene_latents[1:]]
+    images += [studio.render(scene_latents[i], seed=0, mesh=shape_of(draws, i)) for i in range(1, len(draws.raw))]
     seconds = (time.perf_counter() - start) / max(1, len(images) - 1)
     shard = Shard(np.stack(images), draws.raw, scene_latents, np.arange(len(images), dtype=np.int64), draws.classes)
     return seconds, len(encode_shard(shard, settings)) / len(images)

@@ -1,5 +1,6 @@
 """A recipe: everything that the pixels of a dataset depend on, but for where its latents come from."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -9,6 +10,8 @@ from ident3d.errors import UserError, unknown
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
 from ident3d.libraries import bpy_binary
+from ident3d.loaders.files import sha256
+from ident3d.shapes.rendering import mesh_hashes
 
 PLAIN_WORLD = World()
 
@@ -29,6 +32,7 @@ class Recipe:
         """The settings as the manifest keeps them, with every version that pixels depend on."""
         from ident3d.blender_scenes.quality import QUALITIES
 
+        classes = self.world.drawn_classes
         return {
             "world": self.world.as_dict(),
             "source": dict(source),
@@ -37,7 +41,7 @@ class Recipe:
             "material": self.material,
             "device": self.device,
             "versions": {name: version(name) for name in ("ident3d", "bpy")},
-        }
+        } | ({"meshes": mesh_hashes(classes)} if classes else {})
 
     def check(self) -> None:
         """One sentence about the first setting that cannot be rendered."""
@@ -55,6 +59,7 @@ class Recipe:
             raise UserError(f"Images are 16 to 4096 pixels wide, not {self.size}.")
         if bpy_binary() is None:
             raise UserError("Rendering needs Blender's bpy: with Python 3.11, pip install 'ident3d[render]'.")
+        mesh_hashes(self.world.drawn_classes)  # refuses classes whose mesh is not here
 
     def name(self, n: int) -> str:
         """The default folder name: scene, split, n and whatever differs from the defaults."""
@@ -66,7 +71,11 @@ class Recipe:
         own = World(self.world.scene).as_dict()
         for name, value in self.world.as_dict().items():
             if name == "fixed":
-                parts += [f"{latent}={number:g}" for latent, number in value.items()]
+                parts += [f"{latent}={held if latent == 'class' else f'{held:g}'}" for latent, held in value.items()]
+            elif name == "graph" and value != own[name]:
+                parts.append(f"graph{sha256(json.dumps(value, sort_keys=True).encode())[:8]}")
+            elif name == "classes" and value != own[name]:
+                parts.append("+".join(value))
             elif value != own[name]:
                 parts.append(f"{name.replace('_', '')}{value:.4g}" if isinstance(value, float) else str(value))
         return "-".join(parts)

@@ -22,6 +22,7 @@ from ident3d.loaders.source import COPY, copied, drawn, npy_bytes, read_latents_
 from ident3d.progress import progress_bar
 from ident3d.recipe import THREE_D_IDENT, Recipe
 from ident3d.root import data_root
+from ident3d.shapes.rendering import mesh_credits
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def render(
             )
         if not failures:
             description = finish(path, description)
-            write_card(path, description)
+            write_card(path, description, mesh_credits(recipe.world.drawn_classes))
         rendered = n - here - sum(failure.job.count for failure in failures)
         record_run(path, started, workers=workers, images=rendered, failed_shards=len(failures))
     return Rendered(path, n, rendered, time.perf_counter() - clock, not failures, tuple(failures))

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from ident3d.errors import UserError
-from ident3d.latents.names import NAMES
+from ident3d.latents.names import CLASSES, NAMES
 from ident3d.latents.streams import noise_seed
 from ident3d.loaders.contact_sheet import contact_sheet
 from ident3d.loaders.folder import open_folder
@@ -17,6 +16,7 @@ from ident3d.loaders.shards import read_shard
 from ident3d.loaders.source import world_of
 from ident3d.progress import progress_bar
 from ident3d.recipe import THREE_D_IDENT, Recipe
+from ident3d.shapes.rendering import add_meshes, mesh_hashes
 
 SHORT = dict(zip(NAMES, ("x", "y", "z", "φ", "θ", "ψ", "spot", "h.obj", "h.spot", "h.gnd"), strict=True))
 
@@ -33,9 +33,10 @@ def preview(path: Path | str, *, count: int = 24, columns: int = 6, with_latents
     names = world_of(folder.description.settings).names
     for entry in folder.entries:
         shard = read_shard(folder.shard_path(entry))
-        for image, row in zip(shard.images, shard.raw_latents, strict=True):
+        classes = [""] * len(shard.images) if shard.classes is None else [f"{CLASSES[c]}\n" for c in shard.classes]
+        for image, row, shown in zip(shard.images, shard.raw_latents, classes, strict=True):
             images.append(image)
-            captions.append(caption(names, row))
+            captions.append(shown + caption(names, row))
         if len(images) >= count:
             break
     images, captions = images[:count], captions[:count]
@@ -51,33 +52,66 @@ def caption(names: Sequence[str], row: NDArray[np.float32]) -> str:
 
 
 def traverse(
-    recipe: Recipe = THREE_D_IDENT, *, steps: int = 7, base: Sequence[float] | None = None, show_progress: bool = True
+    recipe: Recipe = THREE_D_IDENT,
+    *,
+    steps: int | None = None,
+    base: Sequence[float] | None = None,
+    show_progress: bool = True,
 ) -> Image.Image:
-    """One column per latent, which runs from -1 to 1 down the rows while the others stay at `base` (0 by default)."""
-    from ident3d.blender_scenes.studio import Studio
+    """What each latent does as it runs from -1 to 1 while the others stay at `base` (0 by default).
 
+    One column per latent and one row per step, of which there are 7. In a scene with classes one row per class, and
+    the steps, of which there are 2, side by side.
+    """
     recipe.check()
     world = recipe.world
+    classes = world.drawn_classes
+    steps = (2 if classes else 7) if steps is None else steps
     if steps < 2:
         raise UserError(f"A traversal needs at least 2 steps, not {steps}.")
-    start = np.zeros(world.n_raw, np.float32)
-    for name, value in world.fixed.items():
-        start[world.names.index(name)] = value
-    if base is not None:
-        start = np.asarray(base, np.float32)
-    world.check_raw(start[None])
     values = np.linspace(-1, 1, steps, dtype=np.float32)
-    rows = np.repeat(start[None], steps * world.n_raw, 0).reshape(steps, world.n_raw, world.n_raw)
-    for column in range(world.n_raw):
-        rows[:, column, column] = values
-    flat = world.to_scene(rows.reshape(-1, world.n_raw))
-    images: list[Any] = []
-    studio = Studio(
-        size=recipe.size, quality=recipe.quality, material=recipe.material, hues=world.hues, device=recipe.device
-    )
-    with studio, progress_bar(len(flat), "images", show=show_progress) as bar:
-        for i, scene_latents in enumerate(flat):
-            images.append(studio.render(scene_latents, seed=noise_seed(recipe.seed, recipe.split, i)))
-            bar.update(1)
+    cells = traversal(start_of(recipe, base), values)  # (latents, steps, n_raw)
     titles = [name.replace("_", " ") for name in world.names]
+    if classes:
+        flat = np.tile(cells.reshape(-1, world.n_raw), (len(classes), 1))
+        shapes = [name for name in classes for _ in range(len(flat) // len(classes))]
+        images = rendered(recipe, flat, shapes, show_progress=show_progress)
+        titles = [f"{SHORT[name]} {value:+.2g}" for name in world.names for value in values]
+        return contact_sheet(images, len(titles), column_titles=titles, row_titles=classes)
+    flat = cells.swapaxes(0, 1).reshape(-1, world.n_raw)
+    images = rendered(recipe, flat, ["Teapot"] * len(flat), show_progress=show_progress)
     return contact_sheet(images, world.n_raw, column_titles=titles, row_titles=[f"{value:+.2f}" for value in values])
+
+
+def start_of(recipe: Recipe, base: Sequence[float] | None) -> NDArray[np.float32]:
+    """The raw latents that a traversal starts from: those given, else 0 and what the world holds fixed."""
+    world = recipe.world
+    start = np.zeros(world.n_raw, np.float32)
+    for name, value in world.held.items():
+        start[world.names.index(name)] = value
+    (checked,) = world.check_raw(np.asarray([start if base is None else base], np.float32))
+    return np.asarray(checked)
+
+
+def traversal(start: NDArray[np.float32], values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Copies of `start`, (latents, values, latents): in copy (k, j) latent k has value j."""
+    k = np.arange(len(start))
+    cells = np.tile(start, (len(start), len(values), 1))
+    cells[k, :, k] = values
+    return cells
+
+
+def rendered(
+    recipe: Recipe, raw: NDArray[np.float32], shapes: Sequence[str], *, show_progress: bool
+) -> list[NDArray[np.uint8]]:
+    """The images of these raw latents and meshes, in a studio of their own."""
+    from ident3d.blender_scenes.studio import Studio
+
+    look = {name: getattr(recipe, name) for name in ("size", "quality", "material", "device")}
+    images = []
+    with Studio(**look, hues=recipe.world.hues) as studio, progress_bar(len(raw), "images", show=show_progress) as bar:
+        add_meshes(studio, mesh_hashes(set(shapes)))
+        for i, scene_latents in enumerate(recipe.world.to_scene(raw)):
+            images.append(studio.render(scene_latents, seed=noise_seed(recipe.seed, recipe.split, i), mesh=shapes[i]))
+            bar.update(1)
+    return images

@@ -33,7 +33,11 @@ def recipe_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--hues", default="published", show_default=True, help="Hue rule: published, or wrapped (identifiable)."
         ),
-        click.option("--position-range", type=float, help="Half width of x, y, z in scene units; the scene's own: 3."),
+        click.option(
+            "--position-range",
+            type=float,
+            help="Half width of x, y, z in scene units; the scene's own: 3 or 2.",
+        ),
         click.option("--angle-range", type=float, help="Half width of the angles in radians; the scene's own: π/2."),
         click.option("--hue-range", type=float, help="Half width of the hues in radians; the scene's own: π/2."),
         click.option(
@@ -42,6 +46,19 @@ def recipe_options(command: Callable[..., Any]) -> Callable[..., Any]:
             multiple=True,
             metavar="LATENT=VALUE",
             help="Hold a latent, or a group (position, rotation, hue), at a raw value; may be given several times.",
+        ),
+        click.option(
+            "--do",
+            "interventions",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Intervene on the causal graph: a latent at a raw value, or class=Hare; may be given several times.",
+        ),
+        click.option("--classes", help="Of the causal scene: only these, separated by commas, in turn."),
+        click.option(
+            "--graph",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="Of the causal scene: draw the latents from this graph (TOML; `ident3d graph --toml` shows one).",
         ),
         click.option(
             "--device", default="cpu", show_default=True, help="cpu, or a GPU: cuda, optix, hip, metal, or auto."
@@ -54,6 +71,8 @@ def recipe_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def recipe_of(options: dict[str, Any]) -> Any:
     """The Recipe that the options describe."""
+    from ident3d.latents.causal import load_model
+    from ident3d.latents.names import assignments
     from ident3d.latents.worlds import World
     from ident3d.recipe import Recipe
 
@@ -62,8 +81,10 @@ def recipe_of(options: dict[str, Any]) -> Any:
         position_range=options["position_range"],
         angle_range=options["angle_range"],
         hue_range=options["hue_range"],
-        fixed=dict(parse_fix(text) for text in options["fixes"]),
+        fixed=dict(parse_fix(text) for text in options["fixes"]) | assignments(options["interventions"]),
         hues=options["hues"],
+        graph=load_model(options["graph"]) if options["graph"] else None,
+        classes=tuple(name.strip() for name in options["classes"].split(",")) if options["classes"] else (),
     )
     own = {name: options[name] for name in ("split", "seed", "size", "quality", "material", "device")}
     return Recipe(world, **own)

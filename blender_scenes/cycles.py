@@ -28,7 +28,9 @@ def configure(quality: Quality, size: int, *, threads: int) -> None:
     cycles.sample_clamp_direct = cycles.sample_clamp_indirect = 0.0
     cycles.pixel_filter_type, cycles.filter_width = "BLACKMAN_HARRIS", 1.5
     cycles.use_denoising = quality.denoising == "cycles"
-    cycles.denoiser = "OPENIMAGEDENOISE"
+    cycles.denoiser, cycles.denoising_use_gpu = "OPENIMAGEDENOISE", False
+    cycles.denoising_input_passes, cycles.denoising_prefilter = "RGB_ALBEDO_NORMAL", "ACCURATE"
+    cycles.denoising_quality = "HIGH"
 
 
 def choose_device(device: str, gpu_index: int) -> str:

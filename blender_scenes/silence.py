@@ -68,8 +68,6 @@ def silent() -> Iterator[None]:
                 os.close(original)
             if said[1] and failure is None:
                 os.write(_STDERR, said[1])
-        if isinstance(failure, UserError):
-            raise failure
         if failure is not None:
             log = b"".join(said).decode(errors="replace").strip()[-_TAIL:]
             raise BlenderError(f"{failure}\nBlender said:\n{log or '(nothing)'}") from failure

@@ -7,6 +7,7 @@ import textwrap
 import pytest
 
 from ident3d.blender_scenes.silence import BlenderError, silent
+from ident3d.errors import UserError
 
 
 def run(body: str) -> subprocess.CompletedProcess[str]:
@@ -68,3 +69,8 @@ def test_nested_failure_is_told_once() -> None:
     with pytest.raises(BlenderError) as caught, silent():
         raise ValueError("broken")
     assert str(caught.value).count("Blender said") == 1
+
+
+def test_a_users_mistake_passes_unchanged() -> None:
+    with pytest.raises(UserError, match=r"^Take another size\.$"), silent():
+        raise UserError("Take another size.")

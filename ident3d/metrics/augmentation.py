@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError
 from ident3d.metrics.discrete import class_accuracy
+from ident3d.metrics.factors import kinds_of
 from ident3d.metrics.inputs import Floats, halves, matrix, plain_array
 from ident3d.metrics.linear import linear_r2
 from ident3d.metrics.score import Score
@@ -31,30 +32,32 @@ class AugmentationReadout(Score):
 def augmentation_readout(parameters: Mapping[str, ArrayLike], h: ArrayLike, *, seed: int = 0) -> AugmentationReadout:
     """Read each parameter of the augmentation linearly from the codes of the augmented views, on held-out rows.
 
-    skill = max(0, (raw - chance) / (1 - chance)), with raw the R² of linear regression for floats (crop corner,
-    brightness; several columns are averaged) or the accuracy of logistic regression for integers, booleans and strings
-    (flipped, angle of rotation). Half of the rows, shuffled by `seed`, are held out. The score measures what an
-    invariant encoder throws away, so lower is more invariant. Give the rows one view each, with its own parameters.
+    skill = max(0, (raw - chance) / (1 - chance)), with raw the R² of linear regression for numbers (crop corner,
+    brightness; several columns are averaged) or the accuracy of logistic regression for strings, booleans and whole
+    numbers of few values (flipped, angle of rotation). Half of the rows, shuffled by `seed`, are held out. The score
+    measures what an invariant encoder throws away, so lower is more invariant. Give the rows one view each, with its
+    own parameters.
 
     Convention: the field has no common definition; papers report R² or accuracy per parameter, which is `raw`.
     """
     codes = matrix(h, "codes h")
-    raw, chance = [], []
+    arrays = parameter_arrays(parameters, len(codes))
+    raw, chance = np.zeros(len(arrays)), np.zeros(len(arrays))
     fit, score = halves(len(codes), seed)
-    for array in parameter_arrays(parameters, len(codes)).values():
-        if array.dtype.kind == "f":
-            result = linear_r2(array[fit], codes[fit], test=(array[score], codes[score]))
-            raw.append(float(result))
-            chance.append(0.0)
-        else:
-            accuracy = class_accuracy(array[fit], codes[fit], test=(array[score], codes[score]))
-            raw.append(float(accuracy))
-            chance.append(accuracy.chance)
-    levels, least = np.array(raw), np.array(chance)
+    for i, (name, array) in enumerate(arrays.items()):
+        held_out = (array[score], codes[score])
+        try:
+            if _is_discrete(array):
+                accuracy = class_accuracy(array[fit], codes[fit], test=held_out)
+                raw[i], chance[i] = accuracy.score, accuracy.chance
+            else:
+                raw[i] = linear_r2(array[fit], codes[fit], test=held_out).score
+        except UserError as error:
+            raise UserError(f"Parameter {name!r}: {error}") from error
     # a parameter with one value among the scored rows leaves nothing to be read
-    skill = np.divide(levels - least, 1 - least, out=np.zeros_like(levels), where=least < 1)
+    skill = np.divide(raw - chance, 1 - chance, out=np.zeros_like(raw), where=chance < 1)
     skill = np.maximum(skill, 0)
-    return AugmentationReadout(float(skill.mean()), tuple(parameters), skill, levels, least)
+    return AugmentationReadout(float(skill.mean()), tuple(arrays), skill, raw, chance)
 
 
 def parameter_arrays(parameters: Mapping[str, ArrayLike], rows: int) -> dict[str, NDArray[Any]]:
@@ -66,3 +69,10 @@ def parameter_arrays(parameters: Mapping[str, ArrayLike], rows: int) -> dict[str
         if array.ndim == 0 or len(array) != rows:
             raise UserError(f"Parameter {name!r} needs one value per row of the codes ({rows}).")
     return arrays
+
+
+def _is_discrete(array: NDArray[Any]) -> bool:
+    """Strings, booleans and, as for latents, few different whole numbers."""
+    if array.dtype.kind in "USb":
+        return True
+    return array.ndim == 1 and kinds_of(matrix(array, "parameter"))[0] == "discrete"

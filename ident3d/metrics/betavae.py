@@ -44,7 +44,8 @@ def beta_vae_score(
     regression on raw features. In [0, 1], chance 1/d. Continuous and periodic factors are cut into `factor_bins`
     levels, and "share" means the same level. Constant factors take no part.
 
-    Convention: the reference draws fresh images whose other factors are independent; here pairs come from the given
+    Conventions: raw features make the penalty, and so the score, depend on the units of the codes, as in the
+    reference. The reference draws fresh images whose other factors are independent; here pairs come from the given
     rows. `beta_vae_from_pairs` scores pairs that were drawn elsewhere.
 
     Reference: Higgins et al., "beta-VAE", ICLR 2017; disentanglement_lib's `compute_beta_vae_sklearn`.

@@ -68,6 +68,8 @@ def evaluate(
     chosen, named = _chosen(metrics)
     if resamples:
         check_request(resamples, level)
+    if not 0 <= seed < 2**32:
+        raise UserError(f"seed must be between 0 and 2**32 - 1; it is {seed}.")
     # what was given must be sound, or its mistake would hide among the scores that are left out
     if classes is not None:
         labelled(classes, codes, "classes", "codes h")

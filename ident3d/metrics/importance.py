@@ -15,7 +15,7 @@ from sklearn.ensemble import (
 
 from ident3d.errors import UserError
 from ident3d.metrics.factors import Kind, circle, is_periodic, level_rows
-from ident3d.metrics.inputs import Floats, mean_over_varying
+from ident3d.metrics.inputs import Floats, mean_over_varying, varies
 from ident3d.metrics.score import Score
 
 Importance = Literal["permutation", "forest", "boosting"]
@@ -71,9 +71,9 @@ def dci(
         raise UserError(f"importance must be one of {', '.join(get_args(Importance))}; it is {importance!r}.")
     data = level_rows(z, h, test, seed, kinds)
     fit, scored = data.rows.h_fit, data.rows.h
-    moving = [i for i, labels in enumerate(data.levels_fit.T) if np.unique(labels).size > 1]
-    if len(moving) < 2 or fit.shape[1] < 2:
-        raise UserError(f"DCI needs two codes and two factors that vary; there are {fit.shape[1]} and {len(moving)}.")
+    moving = np.flatnonzero(varies(data.rows.z_fit))
+    if moving.size < 2 or fit.shape[1] < 2:
+        raise UserError(f"DCI needs two codes and two factors that vary; there are {fit.shape[1]} and {moving.size}.")
     matters = np.zeros((fit.shape[1], len(data.kinds)))
     held, fitted = np.full(len(data.kinds), np.nan), np.full(len(data.kinds), np.nan)
     for i in moving:

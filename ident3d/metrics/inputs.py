@@ -47,6 +47,8 @@ def plain_array(values: ArrayLike, name: str) -> NDArray[Any]:
         array = np.asarray(source)
     except (TypeError, ValueError, RuntimeError) as error:
         raise UserError(f"{name} cannot be read as an array: {error}.") from error
+    if isinstance(source, np.ma.MaskedArray) and np.any(source.mask):
+        raise UserError(f"{name} has masked values; leave those rows out first.")
     if array.dtype == object:
         raise UserError(f"{name} holds Python objects or rows of different lengths; it must be a plain array.")
     return array

@@ -84,10 +84,11 @@ def kernel_ridge_r2(
     """
     if kernel not in get_args(Kernel):
         raise UserError(f"kernel must be one of {', '.join(get_args(Kernel))}; it is {kernel!r}.")
-    if min(alphas, default=0) <= 0 or (kernel == "rbf" and min(gammas, default=0) <= 0):
-        raise UserError("alphas and gammas must each hold at least one number, all above 0.")
-    rows = _thinned(rows_to_use(z, h, test, split=test is None, seed=seed), max_rows, seed)
     grid = [float("nan")] if kernel == "linear" else [float(gamma) for gamma in gammas]
+    for name, numbers in (("alphas", alphas), ("gammas", grid if kernel == "rbf" else [1.0])):
+        if not len(numbers) or not all(0 < number < np.inf for number in numbers):
+            raise UserError(f"{name} must hold at least one number, all finite and above 0; it is {list(numbers)}.")
+    rows = _thinned(rows_to_use(z, h, test, split=test is None, seed=seed), max_rows, seed)
     # Factorisations this small gain little from threads, and on a busy machine threads cost ten times the CPU time.
     with threadpool_limits(1, user_api="blas"):
         return _searched(rows, kernel, alphas, grid, folds, per_latent, standardized if standardize else _as_given)

@@ -28,8 +28,6 @@ def plain(value: Any) -> Any:
     """`value` in terms JSON knows: arrays become lists, NaN and infinity become None."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
-    if isinstance(value, Score):
-        return value.as_dict()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

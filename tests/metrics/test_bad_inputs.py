@@ -65,6 +65,8 @@ def test_things_that_are_no_numbers() -> None:
         metrics.mcc(np.array([[1], [None]], dtype=object), np.zeros((2, 1)))
     with pytest.raises(UserError, match="cannot be read as an array"):
         metrics.mcc([[1.0], [1.0, 2.0]], np.zeros((2, 1)))
+    with pytest.raises(UserError, match="masked"):
+        metrics.mcc(np.ma.masked_less(Z, 0.5), H)  # type: ignore[no-untyped-call]
     with pytest.raises(UserError, match="at least two rows"):
         metrics.mcc([[1.0]], [[1.0]])
 
@@ -138,10 +140,11 @@ def test_options_that_do_not_exist() -> None:
 
 
 def test_options_out_of_range() -> None:
-    with pytest.raises(UserError, match="alphas and gammas"):
-        metrics.kernel_ridge_r2(Z, H, alphas=[0.0])
-    with pytest.raises(UserError, match="alphas and gammas"):
-        metrics.kernel_ridge_r2(Z, H, gammas=[])
+    for wrong in ([0.0], [1.0, np.nan], []):
+        with pytest.raises(UserError, match="alphas must hold"):
+            metrics.kernel_ridge_r2(Z, H, alphas=wrong)
+        with pytest.raises(UserError, match="gammas must hold"):
+            metrics.kernel_ridge_r2(Z, H, gammas=wrong)
     with pytest.raises(UserError, match="folds need"):
         metrics.kernel_ridge_r2(Z, H, folds=40)
     with pytest.raises(UserError, match="max_rows"):

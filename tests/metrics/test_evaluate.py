@@ -77,6 +77,8 @@ def test_named_scores_and_wrong_names() -> None:
         metrics.evaluate(z, h, ["mcc_person"])
     with pytest.raises(UserError, match="class_accuracy: no classes were given"):
         metrics.evaluate(z, h, ["class_accuracy"])
+    with pytest.raises(UserError, match="seed must be"):
+        metrics.evaluate(z, h, seed=-1)
     with pytest.raises(UserError, match="names no score"):
         metrics.evaluate(z, h, [])
     with pytest.raises(UserError, match="each of the 4 latents"):
@@ -160,9 +162,9 @@ def test_pictures_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_the_page_lists_every_score() -> None:
     page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
-    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
-    for name in metrics.CATALOGUE:
-        assert rows[name].count("|") == 7, name  # name, function, formula, range, up to, cost
+    # name, function, formula, range, up to, cost
+    rows = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| `") and line.count("|") == 7]
+    assert sorted(rows) == sorted(f"| `{name}`" for name in metrics.CATALOGUE)
 
 
 def test_mistakes_in_what_was_given_are_not_left_out() -> None:

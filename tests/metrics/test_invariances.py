@@ -204,7 +204,7 @@ def test_voting_scores_see_no_scale_or_permutation_of_codes(seed: int) -> None:
     assert (moved.votes == before.votes[:, [2, 0, 1]]).all()
     pairs = metrics.beta_vae_score(z, h, points=300, evaluation_points=200, **options)
     shuffled = metrics.beta_vae_score(z, -h[:, [2, 0, 1]] + 4, points=300, evaluation_points=200, **options)
-    assert shuffled.score == pytest.approx(pairs.score, abs=0.02)
+    assert shuffled.score == pytest.approx(pairs.score, abs=0.05)
 
 
 def test_perfect_codes_score_one() -> None:

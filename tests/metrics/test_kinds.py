@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ident3d import metrics
+from ident3d.errors import UserError
 from ident3d.metrics.factors import bins_of, kinds_of, levels_of
 
 law = settings(max_examples=25, deadline=None)
@@ -156,11 +157,15 @@ def test_augmentation_readout_is_zero_for_invariant_codes() -> None:
         "corner": rng.uniform(size=(1000, 2)),
         "turn": np.array([0, 90, 180, 270])[rng.integers(4, size=1000)],
     }
+    views["pixel"] = (views["corner"][:, 0] * 200).astype(int)
     blind = rng.normal(size=(1000, 3))
     assert metrics.augmentation_readout(views, blind).score < 0.06
     seeing = np.column_stack([blind, views["flipped"], views["corner"] @ [[1, 2], [3, 1]]])
     result = metrics.augmentation_readout(views, seeing)
-    assert result.parameters == ("flipped", "corner", "turn")
+    assert result.parameters == ("flipped", "corner", "turn", "pixel")
+    assert result.raw[3] > 0.99
     assert result.skill[:2] == pytest.approx([1, 1], abs=0.01)
     assert result.skill[2] < 0.1
     assert result.raw[2] == pytest.approx(result.chance[2], abs=0.1)
+    with pytest.raises(UserError, match="Parameter 'flipped': The fitted rows hold a single class"):
+        metrics.augmentation_readout({"flipped": np.zeros(1000, dtype=bool)}, seeing)

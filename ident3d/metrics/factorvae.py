@@ -64,7 +64,7 @@ def factor_vae_score(
     generator = np.random.default_rng(seed)
     labels = factors[generator.integers(factors.size, size=votes + evaluation_votes)]
     variance = np.empty((labels.size, codes.shape[1]))
-    for factor in factors:
+    for factor in factors.tolist():
         mine = np.flatnonzero(labels == factor)
         rows = batch_of_level(levels, factor, mine.size, batch, generator)
         for some, part in zip(np.array_split(mine, 16), np.array_split(rows, 16), strict=True):

@@ -15,7 +15,7 @@ from sklearn.ensemble import (
 
 from ident3d.errors import UserError
 from ident3d.metrics.factors import Kind, circle, is_periodic, level_rows
-from ident3d.metrics.inputs import Floats, mean_over_varying, varies
+from ident3d.metrics.inputs import Floats, Standardized, mean_over_varying, standardized
 from ident3d.metrics.score import Score
 
 Importance = Literal["permutation", "forest", "boosting"]
@@ -70,15 +70,18 @@ def dci(
     if importance not in get_args(Importance):
         raise UserError(f"importance must be one of {', '.join(get_args(Importance))}; it is {importance!r}.")
     data = level_rows(z, h, test, seed, kinds)
-    fit, scored = data.rows.h_fit, data.rows.h
-    moving = np.flatnonzero(varies(data.rows.z_fit))
+    # Trees compare float32 values: standardised columns keep what a large offset or unit would round away.
+    scale = standardized(data.rows.h_fit)
+    fit, scored = scale.columns, (data.rows.h - scale.mean) / scale.scale
+    goal = standardized(data.rows.z_fit)
+    moving = np.flatnonzero(goal.moving)
     if moving.size < 2 or fit.shape[1] < 2:
         raise UserError(f"DCI needs two codes and two factors that vary; there are {fit.shape[1]} and {moving.size}.")
     matters = np.zeros((fit.shape[1], len(data.kinds)))
     held, fitted = np.full(len(data.kinds), np.nan), np.full(len(data.kinds), np.nan)
     for i in moving:
         kind = data.kinds[i]
-        target_fit, target = _target(data.rows.z_fit[:, i], kind), _target(data.rows.z[:, i], kind)
+        target_fit, target = (_target(columns[:, i], kind, goal, i) for columns in (data.rows.z_fit, data.rows.z))
         models = _fitted(fit, target_fit, importance, kind, seed)
         fitted[i], held[i] = _performance(models, fit, target_fit, kind), _performance(models, scored, target, kind)
         if importance == "permutation":
@@ -115,9 +118,11 @@ def concentration(importance: Floats) -> tuple[float, Floats]:
     return float(weight @ per_row), per_row
 
 
-def _target(column: Floats, kind: Kind) -> Floats:
-    """What a model predicts of a latent: the point on the circle for a periodic one."""
-    return circle(column, float(kind)) if is_periodic(kind) else column
+def _target(column: Floats, kind: Kind, goal: Standardized, i: int) -> Floats:
+    """What a model predicts of latent i: its value, standardised if continuous, or its point on the circle."""
+    if kind == "discrete":
+        return column
+    return circle(column, float(kind)) if is_periodic(kind) else (column - goal.mean[i]) / goal.scale[i]
 
 
 def _fitted(codes: Floats, target: Any, importance: Importance, kind: Kind, seed: int) -> list[Any]:

@@ -110,7 +110,7 @@ def affine_residual(z: ArrayLike, h: ArrayLike) -> FitResidual:
     target = standardized(latents)
     if not target.moving.any():
         raise UserError("Every latent is constant, so there is nothing to identify.")
-    variance = np.square(target.scale[target.moving])
+    variance = np.square(target.scale[target.moving] / target.scale[target.moving].max())
     score = float(np.sqrt(fraction[target.moving] @ variance / variance.sum()))
     return FitResidual(score, np.sqrt(fraction), weights, offset)
 
@@ -131,22 +131,24 @@ def orthogonal_residual(z: ArrayLike, h: ArrayLike, *, scale: bool = True, cente
     z_mean = latents.mean(axis=0) if center else np.zeros(latents.shape[1])
     h_mean = codes.mean(axis=0) if center else np.zeros(codes.shape[1])
     z_wide, h_wide = _padded(latents - z_mean, width), _padded(codes - h_mean, width)
+    z_size = float(np.abs(z_wide).max())
+    if z_size == 0:
+        raise UserError("Every latent is zero, so there is nothing to identify.")
+    # in units of the largest value, so that no square overflows; the same units for both if s is fixed
+    h_size = (float(np.abs(h_wide).max()) or 1.0) if scale else z_size
+    z_wide, h_wide = z_wide / z_size, h_wide / h_size
     u, singular, vt = np.linalg.svd(h_wide.T @ z_wide)
     energy = float(np.square(h_wide).sum())
     factor = float(singular.sum()) / energy if scale and energy > 0 else 1.0
     rotation = factor * (u @ vt)
     residual = z_wide - h_wide @ rotation
-    total = float(np.square(z_wide).sum())
-    if total == 0:
-        raise UserError("Every latent is zero, so there is nothing to identify.")
-    weights = rotation[: codes.shape[1], : latents.shape[1]]
+    weights = rotation[: codes.shape[1], : latents.shape[1]] * (z_size / h_size)
     own = np.square(z_wide).sum(axis=0)[: latents.shape[1]]
     parts = np.square(residual).sum(axis=0)[: latents.shape[1]]
     own[~varies(latents)] = np.nan
     per_latent = np.sqrt(parts / own)
-    return FitResidual(
-        float(np.sqrt(np.square(residual).sum() / total)), per_latent, weights, z_mean - h_mean @ weights
-    )
+    score = float(np.sqrt(np.square(residual).sum() / np.square(z_wide).sum()))
+    return FitResidual(score, per_latent, weights, z_mean - h_mean @ weights)
 
 
 def _padded(columns: Floats, width: int) -> Floats:

@@ -55,7 +55,8 @@ def bootstrap(
     moving = varies(latents)
     if not moving.any():
         raise UserError("Every latent is constant, so there is nothing to identify.")
-    spread = np.concatenate([standardized(codes).scale, standardized(latents[:, moving]).scale])
+    # units of each side's widest column: no score here depends on a common scale of the codes or of the latents
+    spread = np.concatenate([scale / scale.max() for scale in (_deviations(codes), _deviations(latents[:, moving]))])
     columns = standardized(np.hstack([codes, latents[:, moving]])).columns
     by_rank = {name: name == "mcc_spearman" for name in scores}
     covariance: dict[bool, Floats] = {}
@@ -104,6 +105,12 @@ def bootstrap_accuracy(
     right = np.asarray(labels == named, dtype=np.float64)[:, None]
     accuracy = np.concatenate(list(resampled_means(right, resamples, seed)))[:, 0]
     return _interval(accuracy, np.empty((resamples, 0)), np.empty(0, dtype=np.bool_), level)
+
+
+def _deviations(columns: Floats) -> Floats:
+    """Standard deviations, 1 where all columns are constant and 0 for a constant one among others."""
+    result = standardized(columns)
+    return np.where(result.moving, result.scale, 0) if result.moving.any() else result.scale
 
 
 def check_request(resamples: int, level: float) -> None:

@@ -274,3 +274,22 @@ def test_a_single_latent() -> None:
     assert metrics.linear_r2(z, h).per_latent.shape == (1,)
     assert metrics.mig(z, h).score > 0.5
     assert metrics.sap(z, h).score > 0.7
+
+
+@pytest.mark.parametrize(("unit", "offset"), [(1e-100, 0.0), (1e100, 0.0), (1.0, 1e7)])
+def test_units_and_offsets_do_not_matter(unit: float, offset: float) -> None:
+    rng = np.random.default_rng(9)
+    z = rng.uniform(size=(200, 3))
+    h = z @ rng.normal(size=(3, 3)) + 0.1 * rng.normal(size=(200, 3))
+    scores: list[Callable[[Any, Any], object]] = [
+        *(metrics.linear_r2, metrics.affine_residual, metrics.orthogonal_residual, metrics.mcc, metrics.mig),
+        *(metrics.kernel_ridge_r2, metrics.modularity, metrics.sap, metrics.explicitness, metrics.dci),
+        lambda z, h: metrics.mcc(z, h, correlation="kernel"),
+        lambda z, h: metrics.bootstrap(z, h, ["affine_residual"], resamples=20)["affine_residual"].low,
+        lambda z, h: metrics.bootstrap(z, h, ["orthogonal_residual"], resamples=20)["orthogonal_residual"].low,
+    ]
+    for score in scores:
+        moved: Any = score(z / unit + offset, h * unit + offset)
+        plain: Any = score(z, h)
+        near = 1e-3 if score is metrics.dci else 1e-5  # trees round to float32
+        assert float(moved) == pytest.approx(float(plain), abs=near), score

@@ -15,6 +15,8 @@ from ident3d.metrics.picture import correlation_picture
 from ident3d.metrics.resampling import Interval
 from ident3d.metrics.score import Score, plain
 
+WIDTH = 110  # of the table, in characters
+
 
 @dataclass(frozen=True, eq=False)
 class Report:
@@ -54,13 +56,16 @@ class Report:
         detail = {name: values for name in self.scores if (values := self._per_latent(name)) is not None}
         if detail:
             rows = [[name, *("-" if np.isnan(x) else f"{x:.3f}" for x in values)] for name, values in detail.items()]
-            lines += ["", *_aligned([["per latent", *self.latent_names], *rows], left={0})]
+            rows.insert(0, ["per latent", *self.latent_names])
+            step = max(1, (WIDTH - 22) // max(8, *(len(name) + 2 for name in self.latent_names)))
+            for start in range(1, len(self.latent_names) + 1, step):
+                lines += ["", *_aligned([[row[0], *row[start : start + step]] for row in rows], left={0})]
         if self.left_out:
             reasons = list(dict.fromkeys(self.left_out.values()))
             named = [", ".join(name for name, why in self.left_out.items() if why == reason) for reason in reasons]
             lines += ["", "left out"]
             for names, reason in zip(named, reasons, strict=True):
-                lines += textwrap.wrap(f"{names}: {reason}", 100, initial_indent="  ", subsequent_indent="    ")
+                lines += textwrap.wrap(f"{names}: {reason}", WIDTH, initial_indent="  ", subsequent_indent="    ")
         return "\n".join(lines)
 
     def plot(self, path: str | Path) -> Path:

@@ -110,17 +110,11 @@ def test_fewer_rows_than_an_exact_fit_needs() -> None:
 
 
 def test_tensors_with_a_gradient_are_read() -> None:
-    class Tensor:
-        def __init__(self, values: Any) -> None:
-            self.values = values
-
-        def detach(self) -> "Tensor":
-            return self
-
-        def cpu(self) -> Any:
-            return self.values
-
-    assert metrics.mcc(Tensor(Z), Tensor(H)).score == metrics.mcc(Z, H).score  # type: ignore[arg-type]
+    torch = pytest.importorskip("torch")
+    z, h = torch.tensor(Z), torch.tensor(H, requires_grad=True)
+    assert metrics.mcc(z, h).score == metrics.mcc(Z, H).score
+    with pytest.raises(UserError, match="codes h cannot be read as an array"):
+        metrics.mcc(z, h.to(torch.bfloat16))
 
 
 def test_options_that_do_not_exist() -> None:

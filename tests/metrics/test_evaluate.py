@@ -175,3 +175,13 @@ def test_mistakes_in_what_was_given_are_not_left_out() -> None:
         metrics.evaluate(z, h, blocks={"content": [4]})
     with pytest.raises(UserError, match="'flip' needs one value per row"):
         metrics.evaluate(z, h, augmentations={"flip": [True]})
+
+
+def test_many_latents_are_shown_in_lines_that_fit() -> None:
+    rng = np.random.default_rng(2)
+    z = rng.uniform(size=(100, 30))
+    report = metrics.evaluate(z, z, ["mcc_pearson", "sap"], latent_names=[f"rotation_{i}" for i in range(30)])
+    lines = report.table().splitlines()
+    assert max(map(len, lines)) <= 110
+    shown = [word for line in lines if line.startswith("per latent") for word in line.split()[2:]]
+    assert shown == list(report.latent_names)

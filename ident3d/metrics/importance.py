@@ -15,7 +15,7 @@ from sklearn.ensemble import (
 
 from ident3d.errors import UserError
 from ident3d.metrics.factors import Kind, circle, is_periodic, level_rows
-from ident3d.metrics.inputs import Floats, Standardized, mean_over_varying, standardized
+from ident3d.metrics.inputs import Floats, Standardized, matrix, mean_over_varying, standardized
 from ident3d.metrics.score import Score
 
 Importance = Literal["permutation", "forest", "boosting"]
@@ -79,7 +79,7 @@ def dci(
         raise UserError(f"DCI needs two codes and two factors that vary; there are {fit.shape[1]} and {moving.size}.")
     matters = np.zeros((fit.shape[1], len(data.kinds)))
     held, fitted = np.full(len(data.kinds), np.nan), np.full(len(data.kinds), np.nan)
-    for i in moving:
+    for i in moving.tolist():
         kind = data.kinds[i]
         target_fit, target = (_target(columns[:, i], kind, goal, i) for columns in (data.rows.z_fit, data.rows.z))
         models = _fitted(fit, target_fit, importance, kind, seed)
@@ -104,15 +104,18 @@ def dci(
     )
 
 
-def concentration(importance: Floats) -> tuple[float, Floats]:
+def concentration(importance: ArrayLike) -> tuple[float, Floats]:
     """Σ_r w_r s_r and s_r = 1 - H(row r) / log(columns), w_r the row's share of the total; a zero row has s = w = 0.
 
     On importances (k, d) this is disentanglement and its value per code; on their transpose, completeness.
     """
-    total = importance.sum(axis=1, keepdims=True)
-    share = np.divide(importance, total, out=np.zeros_like(importance), where=total > 0)
+    table = matrix(importance, "importances")
+    if table.shape[1] < 2 or (table < 0).any():
+        raise UserError("Importances must be at least 0, with two columns or more.")
+    total = table.sum(axis=1, keepdims=True)
+    share = np.divide(table, total, out=np.zeros_like(table), where=total > 0)
     logs = np.log(share, out=np.zeros_like(share), where=share > 0)
-    per_row = np.where(total[:, 0] > 0, 1 + (share * logs).sum(axis=1) / np.log(importance.shape[1]), 0)
+    per_row = np.where(total[:, 0] > 0, 1 + (share * logs).sum(axis=1) / np.log(table.shape[1]), 0)
     per_row = np.clip(per_row, 0, 1)
     weight = total[:, 0] / total.sum() if total.sum() > 0 else np.zeros(len(total))
     return float(weight @ per_row), per_row

@@ -143,6 +143,10 @@ def test_options_out_of_range() -> None:
         metrics.kernel_ridge_r2(Z, H, folds=40)
     with pytest.raises(UserError, match="max_rows"):
         metrics.kernel_ridge_r2(Z, H, max_rows=2)
+    with pytest.raises(UserError, match="Importances must be at least 0"):
+        metrics.concentration([[1.0], [2.0]])
+    with pytest.raises(UserError, match="Importances must be at least 0"):
+        metrics.concentration([[1.0, -1.0]])
     with pytest.raises(UserError, match="at least two bins"):
         metrics.mig(Z, H, bins=1)
     with pytest.raises(UserError, match="A kind is"):

@@ -1,5 +1,6 @@
 """Every score that fits the arrays, in one call."""
 
+import platform
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -78,6 +79,8 @@ def evaluate(
     for given, width in ((blocks, latents.shape[1]), (code_blocks, codes.shape[1])):
         if given is not None:
             block_columns(given, width)
+    if code_period is not None and not 0 < code_period < np.inf:
+        raise UserError(f"A period is a positive number; code_period is {code_period!r}.")
     data = Data(latents, codes, checked, classes, blocks, code_blocks, augmentations, code_period, seed)
     scores: dict[str, Score] = {}
     left_out = {name: "not a default; ask for it by name or for all scores" for name in CATALOGUE if name not in chosen}
@@ -101,8 +104,10 @@ def evaluate(
         "seed": seed,
         "resamples": resamples,
         "level": level,
+        "host": platform.platform(),
         "versions": {
             "ident3d": __version__,
+            "python": platform.python_version(),
             "numpy": np.__version__,
             "scipy": scipy.__version__,
             "scikit-learn": sklearn.__version__,

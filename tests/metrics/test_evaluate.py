@@ -77,6 +77,8 @@ def test_named_scores_and_wrong_names() -> None:
         metrics.evaluate(z, h, ["mcc_person"])
     with pytest.raises(UserError, match="class_accuracy: no classes were given"):
         metrics.evaluate(z, h, ["class_accuracy"])
+    with pytest.raises(UserError, match="code_period is 0"):
+        metrics.evaluate(z, h, code_period=0)
     with pytest.raises(UserError, match="seed must be"):
         metrics.evaluate(z, h, seed=-1)
     with pytest.raises(UserError, match="names no score"):

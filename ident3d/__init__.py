@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # what editors and type checkers see of the names that load o
     from ident3d.health import doctor as doctor
     from ident3d.latents.worlds import World as World
     from ident3d.loaders.verify import verify as verify
-    from ident3d.metrics import evaluate as evaluate
+    from ident3d.metrics.evaluation import evaluate as evaluate
     from ident3d.overview import info as info
     from ident3d.pictures import preview as preview
     from ident3d.pictures import traverse as traverse
@@ -29,7 +29,7 @@ _HOME: dict[str, str] = {
     "World": "ident3d.latents.worlds",
     "doctor": "ident3d.health",
     "estimate": "ident3d.estimates",
-    "evaluate": "ident3d.metrics",
+    "evaluate": "ident3d.metrics.evaluation",
     "info": "ident3d.overview",
     "meshes": "ident3d.shapes.library",
     "preview": "ident3d.pictures",

@@ -104,7 +104,7 @@ def evaluate(
         "seed": seed,
         "resamples": resamples,
         "level": level,
-        "host": platform.platform(),
+        "host": platform.node(),
         "versions": {
             "ident3d": __version__,
             "python": platform.python_version(),

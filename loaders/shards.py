@@ -120,13 +120,22 @@ def check_layout(file: h5py.File, path: Path) -> None:
         raise UserError(f"{path} has shard format {version}; this ident3d reads format {FORMAT_VERSION}.")
     if not {"images", "raw_latents", "scene_latents", "index"} <= set(file):
         raise UserError(f"{path} lacks one of images, raw_latents, scene_latents and index.")
-    for name in file:
-        if not isinstance(file.get(name, getlink=True), h5py.HardLink) or not isinstance(file[name], h5py.Dataset):
+    for name in file:  # before anything is opened, so that no link is followed
+        if not isinstance(file.get(name, getlink=True), h5py.HardLink):
             raise UserError(f"{path} holds a link or a group where only datasets belong: {name}.")
-        if file[name].is_virtual or file[name].external:
-            raise UserError(f"{path} takes {name} from another file, which is not allowed.")
-        if len(file[name]) != len(file["images"]):
-            raise UserError(f"{path} has {len(file['images'])} images but {len(file[name])} rows of {name}.")
     images = file["images"]
-    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3 or images.chunks != (1, *images.shape[1:]):
+    for name in file:
+        data = file[name]
+        if not isinstance(data, h5py.Dataset):
+            raise UserError(f"{path} holds a link or a group where only datasets belong: {name}.")
+        layout = data.id.get_create_plist()
+        if layout.get_layout() == h5py.h5d.VIRTUAL or layout.get_external_count():
+            raise UserError(f"{path} takes {name} from another file, which is not allowed.")
+        if len(data) != len(images):
+            raise UserError(f"{path} has {len(images)} images but {len(data)} rows of {name}.")
+    shape = images.shape
+    if images.dtype != np.uint8 or len(shape) != 4 or shape[3] != 3 or images.chunks != (1, *shape[1:]):
         raise UserError(f"{path} stores its images in another way than one uint8 chunk of H×W×3 each.")
+    layout = images.id.get_create_plist()
+    if [layout.get_filter(k)[0] for k in range(layout.get_nfilters())] != [h5py.h5z.FILTER_DEFLATE]:
+        raise UserError(f"{path} stores its images through another filter than gzip.")

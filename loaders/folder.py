@@ -28,6 +28,8 @@ PARTS = (
     "README.md",
     "sample.png",
     "latents.npy",
+    "packed.json",
+    "images.u8",
 )  # all files beside the shards
 
 

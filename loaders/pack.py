@@ -1,0 +1,106 @@
+"""The packed file: all images of a finished dataset as one flat uint8 array (n, H, W, 3), for reading by memory map.
+
+It trades disk for time: 150 KB an image at 224×224 instead of 25, and nothing to inflate.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ident3d.errors import UserError
+from ident3d.loaders.files import TEMPORARY, lock, sha256_of_file, sync_folder, write_json
+from ident3d.loaders.folder import Folder, digest, open_folder
+from ident3d.loaders.shards import MEND, read_shard
+
+DATA = "images.u8"
+FILE = "packed.json"
+FORMAT = "ident3d-packed"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What `pack` made: the file, its size, and its hash."""
+
+    path: Path
+    bytes: int
+    sha256: str
+
+
+def pack(path: Path | str, on_images: Callable[[int], None] = lambda done: None) -> Packed:
+    """Write the packed file beside the shards, checking each shard's hash on the way; one that matches is kept.
+
+    `on_images` hears how many more images are written.
+    """
+    folder = open_folder(path)
+    description = folder.description
+    if not description.complete:
+        raise UserError(f"{folder.path} is not finished; pack it when all its images are rendered.")
+    target = folder.path / DATA
+    size = description.n * description.size**2 * 3
+    with lock(folder.path):
+        if matching_file(folder):
+            return Packed(target, size, str(record(folder)["sha256"]))
+        free = shutil.disk_usage(folder.path).free
+        if free < size:
+            raise UserError(f"The packed file needs {size / 1e9:.1f} GB, and {folder.path} has {free / 1e9:.1f} free.")
+        (folder.path / FILE).unlink(missing_ok=True)  # the record is written last and taken back first
+        total = hashlib.sha256()
+        with tempfile.NamedTemporaryFile(prefix=TEMPORARY, dir=folder.path, delete=False) as file:
+            try:
+                for entry in folder.entries:
+                    shard = folder.shard_path(entry)
+                    if sha256_of_file(shard) != entry.sha256:
+                        raise UserError(f"The shard {shard} does not match its hash; {MEND}")
+                    pixels = read_shard(shard).images.tobytes()
+                    if len(pixels) != entry.count * description.size**2 * 3:
+                        raise UserError(f"The shard {shard} holds images of another size; {MEND}")
+                    total.update(pixels)
+                    file.write(pixels)
+                    on_images(entry.count)
+                file.flush()
+                Path(file.name).chmod(0o644)
+                os.fsync(file.fileno())
+                Path(file.name).replace(target)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    Path(file.name).unlink()
+                raise
+        sync_folder(folder.path)
+        content: dict[str, object] = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "bytes": size,
+            "sha256": total.hexdigest(),
+            "shards_sha256": description.shards_sha256,
+        }
+        write_json(folder.path / FILE, content | {"digest": digest(content)})
+    return Packed(target, size, total.hexdigest())
+
+
+def record(folder: Folder) -> dict[str, object]:
+    """``packed.json``, or nothing where it is absent, damaged or not of this format."""
+    try:
+        content: dict[str, object] = json.loads((folder.path / FILE).read_text(encoding="utf-8"))
+        found = content.pop("digest")
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return {}
+    same = content.get("format") == FORMAT and content.get("format_version") == FORMAT_VERSION
+    return content if same and found == digest(content) else {}
+
+
+def matching_file(folder: Folder) -> Path | None:
+    """The packed file, if its size is right and its record says that it was made from just these shards."""
+    content, path, description = record(folder), folder.path / DATA, folder.description
+    size = description.n * description.size**2 * 3
+    if not description.complete or content.get("shards_sha256") != description.shards_sha256:
+        return None
+    if content.get("bytes") != size or not path.is_file() or path.is_symlink() or path.stat().st_size != size:
+        return None
+    return path

@@ -1,0 +1,247 @@
+"""ImageDataset: the stored pixels and latents, however they are asked for, in whichever process."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from synthetic import make_dataset
+from torch.utils.data import DataLoader
+
+from ident3d.errors import UserError
+from ident3d.loaders.files import sha256
+from ident3d.loaders.folder import open_folder, remove_dataset
+from ident3d.loaders.images import ImageDataset, normalise
+from ident3d.loaders.pack import DATA, FILE, pack
+
+N, SIZE = 40, 16
+
+
+def by_h5py(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """All images and raw latents as plain h5py reads them."""
+    images, latents = [], []
+    for shard in sorted((path / "shards").glob("*.h5")):
+        with h5py.File(shard) as file:
+            images.append(file["images"][()])
+            latents.append(file["raw_latents"][()])
+    return np.concatenate(images), np.concatenate(latents)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_dataset(tmp_path_factory.mktemp("plain") / "set", N)
+
+
+@pytest.fixture(scope="module", params=["shards", "packed"])
+def dataset(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ImageDataset:
+    path = make_dataset(tmp_path_factory.mktemp("either") / "set", N)
+    if request.param == "packed":
+        pack(path)
+    opened = ImageDataset(path)
+    assert opened.packed == (request.param == "packed")
+    return opened
+
+
+def test_pixels_and_latents_are_those_that_h5py_reads(dataset: ImageDataset) -> None:
+    images, latents = by_h5py(dataset.parts[0].path)
+    index = np.random.default_rng(0).integers(-N, N, 100)
+    np.testing.assert_array_equal(dataset.images(index), images[index])
+    np.testing.assert_array_equal(dataset.latents(index), latents[index])
+    image, z = dataset[7]
+    assert image.shape == (3, SIZE, SIZE)
+    assert image.dtype == torch.uint8
+    assert image.permute(1, 2, 0).is_contiguous()  # a view of the bytes as they are stored
+    np.testing.assert_array_equal(image.permute(1, 2, 0), images[7])
+    np.testing.assert_array_equal(z, latents[7])
+    x, _ = dataset[[3, 30, 3]]
+    assert x.is_contiguous(memory_format=torch.channels_last)
+    np.testing.assert_array_equal(x.permute(0, 2, 3, 1), images[[3, 30, 3]])
+    assert torch.equal(dataset[-5:][0], x.new_tensor(images[-5:]).permute(0, 3, 1, 2))
+
+
+def test_mean_and_std_are_those_of_the_pixels(dataset: ImageDataset) -> None:
+    images, _ = by_h5py(dataset.parts[0].path)
+    pixels = images.reshape(-1, 3) / 255
+    np.testing.assert_allclose(dataset.mean, pixels.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(dataset.std, pixels.std(axis=0), rtol=1e-12)
+    x = normalise(dataset[:][0], dataset.mean, dataset.std)
+    expected = (images / 255 - dataset.mean) / dataset.std
+    np.testing.assert_allclose(x.permute(0, 2, 3, 1), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_of_a_plain_data_loader_read_the_same(dataset: ImageDataset, method: str) -> None:
+    images, latents = by_h5py(dataset.parts[0].path)
+    dataset[0]  # opened before the fork
+    loader = DataLoader(dataset, 16, num_workers=2, multiprocessing_context=method, persistent_workers=True)
+    for _ in range(2):
+        x, z = (torch.cat(parts) for parts in zip(*loader, strict=True))
+        np.testing.assert_array_equal(x.permute(0, 2, 3, 1), images)
+        np.testing.assert_array_equal(z, latents)
+
+
+def test_a_pickled_dataset_carries_neither_pixels_nor_open_files(dataset: ImageDataset) -> None:
+    dataset[:]
+    data = pickle.dumps(dataset)
+    assert len(data) < SIZE * SIZE * 3 * N / 2
+    assert torch.equal(pickle.loads(data)[5][0], dataset[5][0])
+
+
+def test_numpy_access_needs_no_torch(plain: Path) -> None:
+    code = f"""
+import sys
+from ident3d import ImageDataset
+data = ImageDataset({str(plain)!r})
+print(data.images([0, 1]).sum(), data.latents([0, 1]).shape, data.all_latents()[0].shape, data.mean)
+assert 'torch' not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"(2, 10) ({N}, 10)" in done.stdout
+
+
+def test_latents_are_selected_by_name(plain: Path, tmp_path: Path) -> None:
+    everything = ImageDataset(plain)
+    chosen = ImageDataset(plain, latents=["object_hue", "x"])
+    assert chosen.names == ("object_hue", "x")
+    np.testing.assert_array_equal(chosen.latents([4, 9]), everything.latents([4, 9])[:, [7, 0]])
+    np.testing.assert_array_equal(chosen[4][1], everything[4][1][[7, 0]])
+    chosen.all_latents()
+    np.testing.assert_array_equal(chosen.latents([4, 9]), everything.latents([4, 9])[:, [7, 0]])
+    with pytest.raises(UserError, match="Did you mean 'object_hue'"):
+        ImageDataset(plain, latents=["objct_hue"])
+    with pytest.raises(UserError, match="have no class"):
+        ImageDataset(plain, latents=["class"])[0]
+
+
+def test_the_class_is_the_last_latent_where_there_is_one(tmp_path: Path) -> None:
+    data = ImageDataset(make_dataset(tmp_path / "set", 20, classes=7))
+    assert data.names[-1] == "class"
+    assert data[9][1][-1] == 2
+    np.testing.assert_array_equal(
+        ImageDataset(tmp_path / "set", latents=["class"]).latents([6, 13, 8]), [[6], [6], [1]]
+    )
+    np.testing.assert_array_equal(data.all_latents()[1], np.arange(20) % 7)
+
+
+def test_a_transform_is_applied_to_each_image(plain: Path) -> None:
+    inverted = ImageDataset(plain, transform=lambda image: 255 - image)
+    assert torch.equal(inverted[3][0], 255 - ImageDataset(plain)[3][0])
+    assert torch.equal(inverted[[3, 4]][0], 255 - ImageDataset(plain)[[3, 4]][0])
+
+
+def test_folders_are_joined_in_order(plain: Path, tmp_path: Path) -> None:
+    other = make_dataset(tmp_path / "other", 10, seed=1)
+    joined, first, second = ImageDataset([plain, other]), ImageDataset(plain), ImageDataset(other)
+    assert len(joined) == N + 10
+    index = np.array([N + 9, 0, N, N - 1])
+    expected = np.concatenate([second.images([9]), first.images([0]), second.images([0]), first.images([N - 1])])
+    np.testing.assert_array_equal(joined.images(index), expected)
+    np.testing.assert_array_equal(joined.latents(index)[[0, 2]], second.latents([9, 0]))
+    pixels = np.concatenate([first.images(range(N)), second.images(range(10))]).reshape(-1, 3) / 255
+    np.testing.assert_allclose(joined.mean, pixels.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(joined.std, pixels.std(axis=0), rtol=1e-12)
+
+
+def test_joined_folders_must_fit_together(plain: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"has images of 8 pixels, .* of 16"):
+        ImageDataset([plain, make_dataset(tmp_path / "small", 8, size=8)])
+    with pytest.raises(UserError, match="show different worlds"):
+        ImageDataset([plain, make_dataset(tmp_path / "periodic", 8, scene="3dident-periodic")])
+    mixed = ImageDataset([plain, make_dataset(tmp_path / "classes", 8, classes=7)])
+    with pytest.raises(UserError, match="some have not"):
+        mixed.all_latents()
+
+
+def test_numbers_beyond_the_data_are_refused(dataset: ImageDataset) -> None:
+    for index in (N, -N - 1):
+        with pytest.raises(IndexError, match="there are 40 images"):
+            dataset[index]
+    with pytest.raises(UserError, match="whole numbers"):
+        dataset[0.5]
+    assert len(list(iter(dataset))) == N  # ends by IndexError, as sequences do
+
+
+def test_what_is_not_a_finished_dataset_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UserError, match="is not a dataset folder"):
+        ImageDataset(tmp_path / "folder")
+    with pytest.raises(UserError, match="There is no folder"):
+        ImageDataset(tmp_path / "nowhere")
+    with pytest.raises(UserError, match="is not finished: it holds 8 of 8 images"):
+        ImageDataset(make_dataset(tmp_path / "half", 8, finished=False))
+    with pytest.raises(UserError, match="no folder to read"):
+        ImageDataset([])
+    with pytest.raises(UserError, match="no packed file"):
+        ImageDataset(make_dataset(tmp_path / "whole", 8), packed=True)
+
+
+def test_a_missing_or_damaged_shard_is_named(tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "set", 16)
+    opened = ImageDataset(path)
+    shard = path / "shards/00001.h5"
+    data = bytearray(shard.read_bytes())
+    offset = opened.parts[0]._table(1).offset[3]
+    data[offset + 20] ^= 1
+    shard.write_bytes(data)
+    fresh = ImageDataset(path)
+    fresh[10]
+    with pytest.raises(UserError, match=r"00001.h5 is damaged"):
+        fresh[11]
+    shard.unlink()
+    with pytest.raises(UserError, match=r"00001.h5 is missing"):
+        ImageDataset(path)[11]
+    with pytest.raises(UserError, match=r"00001.h5 is missing"):
+        ImageDataset(path)
+
+
+def test_the_packed_file_is_used_only_while_it_matches(tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "set", 16)
+    heard: list[int] = []
+    packed = pack(path, heard.append)
+    assert heard == [8, 8]
+    assert packed.bytes == (path / DATA).stat().st_size == 16 * SIZE * SIZE * 3
+    assert packed.sha256 == sha256((path / DATA).read_bytes()) == sha256(by_h5py(path)[0].tobytes())
+    written = (path / DATA).stat().st_mtime_ns
+    assert pack(path) == packed
+    assert (path / DATA).stat().st_mtime_ns == written  # kept
+    assert ImageDataset(path).packed
+    assert not ImageDataset(path, packed=False).packed
+    (path / FILE).write_text((path / FILE).read_text().replace(packed.sha256, "0" * 64))
+    assert not ImageDataset(path).packed  # its record's own digest no longer matches
+    (path / FILE).unlink()
+    pack(path)
+    with (path / DATA).open("ab") as file:
+        file.write(b"x")
+    assert not ImageDataset(path).packed
+    assert not list(path.glob(".partial*"))
+
+
+def test_a_packed_file_of_other_shards_is_not_used(tmp_path: Path) -> None:
+    first, second = make_dataset(tmp_path / "a", 8), make_dataset(tmp_path / "b", 8, seed=1)
+    pack(first)
+    for name in (DATA, FILE):
+        (second / name).write_bytes((first / name).read_bytes())
+    assert not ImageDataset(second).packed
+
+
+def test_a_fresh_start_removes_the_packed_file_too(tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "set", 16)
+    pack(path)
+    remove_dataset(path)
+    assert not [p for p in path.rglob("*") if p.is_file()]
+
+
+def test_pack_refuses_damage_and_leaves_nothing(tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "set", 16)
+    shard = open_folder(path).shard_path(open_folder(path).entries[1])
+    data = bytearray(shard.read_bytes())
+    data[-1] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(UserError, match=r"00001.h5 does not match its hash"):
+        pack(path)
+    assert not [p for p in path.iterdir() if p.name in (DATA, FILE) or p.name.startswith(".")]

@@ -1,0 +1,178 @@
+"""Nothing read from disk is trusted: shards that reach outside themselves, lie about their size, or are no shards."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from synthetic import make_dataset
+
+from ident3d.errors import UserError
+from ident3d.loaders import folder, manifest
+from ident3d.loaders.files import sha256
+from ident3d.loaders.images import ImageDataset
+from ident3d.loaders.shards import check_layout
+
+
+def reseal(path: Path) -> None:
+    """Enter a changed first shard with its new size and hash, as whoever made a hostile dataset would."""
+    description = folder.read_description(path)
+    entries = manifest.read_entries(path)
+    data = folder.Folder(path, description, tuple(entries)).shard_path(entries[0]).read_bytes()
+    changed = json.loads(entries[0].line()) | {"bytes": len(data), "sha256": sha256(data)}
+    manifest.write_entries(path, [manifest.parse_line(json.dumps(changed)), *entries[1:]])
+    folder.finish(path, description)
+
+
+def replace(file: h5py.File, name: str, **options: object) -> None:
+    """The data set again, with the same values, made with other options."""
+    values = file[name][()]
+    del file[name]
+    file.create_dataset(name, data=values, **options)
+
+
+def external_link(file: h5py.File) -> None:
+    file.move("raw_latents", "kept")
+    del file["kept"]
+    file["raw_latents"] = h5py.ExternalLink("/elsewhere.h5", "raw_latents")
+
+
+def external_images(file: h5py.File) -> None:
+    del file["images"]
+    file["images"] = h5py.ExternalLink("/elsewhere.h5", "images")
+
+
+def soft_link(file: h5py.File) -> None:
+    del file["raw_latents"]
+    file["raw_latents"] = h5py.SoftLink("/scene_latents")
+
+
+def external_storage(file: h5py.File) -> None:
+    shape = file["raw_latents"].shape
+    del file["raw_latents"]
+    external = [("/etc/hostname", 0, h5py.h5f.UNLIMITED)]
+    file.create_dataset("raw_latents", shape, np.float32, external=external)
+
+
+def virtual(file: h5py.File) -> None:
+    shape = file["raw_latents"].shape
+    del file["raw_latents"]
+    layout = h5py.VirtualLayout(shape, np.float32)
+    layout[:] = h5py.VirtualSource("elsewhere.h5", "raw_latents", shape)
+    file.create_virtual_dataset("raw_latents", layout)
+
+
+def group(file: h5py.File) -> None:
+    file.create_group("more")
+
+
+def other_filter(file: h5py.File) -> None:
+    replace(file, "images", chunks=(1, 16, 16, 3), compression="gzip", shuffle=True)
+
+
+def one_chunk(file: h5py.File) -> None:
+    replace(file, "images", chunks=(8, 16, 16, 3), compression="gzip")
+
+
+def huge(file: h5py.File) -> None:
+    del file["images"]
+    file.create_dataset("images", (8, 40000, 40000, 3), np.uint8, chunks=(1, 40000, 40000, 3), compression="gzip")
+
+
+def missing_chunk(file: h5py.File) -> None:
+    del file["images"]
+    file.create_dataset("images", (8, 16, 16, 3), np.uint8, chunks=(1, 16, 16, 3), compression="gzip")
+
+
+def other_latents(file: h5py.File) -> None:
+    values = file["raw_latents"][()]
+    del file["raw_latents"]
+    file["raw_latents"] = values.astype(np.float64)
+
+
+def fewer_latents(file: h5py.File) -> None:
+    values = file["raw_latents"][:5]
+    del file["raw_latents"]
+    file["raw_latents"] = values
+
+
+def newer(file: h5py.File) -> None:
+    file.attrs["format_version"] = 2
+
+
+def something_else(file: h5py.File) -> None:
+    del file.attrs["format"]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (external_link, "holds a link"),
+        (external_images, "holds a link"),
+        (soft_link, "holds a link"),
+        (external_storage, "from another file, which is not allowed"),
+        (virtual, "from another file, which is not allowed"),
+        (group, "holds a link or a group"),
+        (other_filter, "another filter than gzip"),
+        (one_chunk, "in another way than one uint8 chunk"),
+        (huge, r"is damaged \(images of shape \(8, 40000"),
+        (missing_chunk, "an image without a chunk"),
+        (other_latents, "raw latents of type float64"),
+        (fewer_latents, "8 images but 5 rows of raw_latents"),
+        (newer, "has shard format 2; this ident3d reads format 1"),
+        (something_else, "is not an ident3d shard"),
+    ],
+)
+def test_a_hostile_shard_is_refused(tmp_path: Path, change: Callable[[h5py.File], None], sentence: str) -> None:
+    path = make_dataset(tmp_path / "set", 16)
+    with h5py.File(path / "shards/00000.h5", "r+") as file:
+        check_layout(file, path)
+        change(file)
+    reseal(path)
+    data = ImageDataset(path)
+    with pytest.raises(UserError, match=f"00000.h5.*{sentence}"):
+        data[0]
+    if change is not missing_chunk:  # where the chunks lie is not asked for the latents
+        with pytest.raises(UserError, match=r"00000.h5"):
+            data.all_latents()
+    np.testing.assert_array_equal(data.images([8]).shape, (1, 16, 16, 3))  # the other shard serves on
+
+
+@pytest.mark.parametrize("name", ["../00000.h5", "/etc/00000.h5", "00000.h5/../../x.h5", "0.h5", "00000.hdf5"])
+def test_shard_names_must_stay_in_the_folder(tmp_path: Path, name: str) -> None:
+    path = make_dataset(tmp_path / "set", 16)
+    text = (path / manifest.FILE).read_text()
+    (path / manifest.FILE).write_text(text.replace('"00000.h5"', json.dumps(name)))
+    with pytest.raises(UserError, match="is not the name of a shard"):
+        ImageDataset(path)
+
+
+def test_a_changed_manifest_or_description_is_refused(tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "set", 16)
+    good = (path / manifest.FILE).read_text()
+    (path / manifest.FILE).write_text(good.replace('"count": 8', '"count": 7', 1))
+    with pytest.raises(UserError, match="its digest does not match"):
+        ImageDataset(path)
+    (path / manifest.FILE).write_text(good)
+    content = json.loads((path / folder.FILE).read_text())
+    (path / folder.FILE).write_text(json.dumps(content | {"n": 15}))
+    with pytest.raises(UserError, match="its digest does not match"):
+        ImageDataset(path)
+    content["format_version"] = 9
+    (path / folder.FILE).write_text(json.dumps(content))
+    with pytest.raises(UserError, match="has dataset format 9; this ident3d reads format 1"):
+        ImageDataset(path)
+
+
+def test_a_dataset_of_no_images_is_refused(tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "empty", 8)
+    description = folder.read_description(path)
+    sealed = {**description.as_dict(), "n": 0, "shards_sha256": sha256(b"")}
+    del sealed["digest"]
+    plain = json.loads(json.dumps(sealed))
+    (path / folder.FILE).write_text(json.dumps(plain | {"digest": folder.digest(plain)}))
+    (path / manifest.FILE).write_text("")
+    with pytest.raises(UserError, match="is empty: it holds no images"):
+        ImageDataset(path)

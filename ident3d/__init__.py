@@ -11,6 +11,10 @@ if TYPE_CHECKING:  # what editors and type checkers see of the names that load o
     from ident3d.estimates import estimate as estimate
     from ident3d.health import doctor as doctor
     from ident3d.latents.worlds import World as World
+    from ident3d.loaders.images import ImageDataset as ImageDataset
+    from ident3d.loaders.loader import make_loader as make_loader
+    from ident3d.loaders.pair_dataset import PairDataset as PairDataset
+    from ident3d.loaders.pairs import PairSampler as PairSampler
     from ident3d.loaders.verify import verify as verify
     from ident3d.metrics.evaluation import evaluate as evaluate
     from ident3d.overview import info as info
@@ -24,6 +28,9 @@ __version__ = "0.1.0"
 
 # public name -> the module that holds it
 _HOME: dict[str, str] = {
+    "ImageDataset": "ident3d.loaders.images",
+    "PairDataset": "ident3d.loaders.pair_dataset",
+    "PairSampler": "ident3d.loaders.pairs",
     "Recipe": "ident3d.recipe",
     "UserError": "ident3d.errors",
     "World": "ident3d.latents.worlds",
@@ -32,6 +39,7 @@ _HOME: dict[str, str] = {
     "evaluate": "ident3d.metrics.evaluation",
     "info": "ident3d.overview",
     "meshes": "ident3d.shapes.library",
+    "make_loader": "ident3d.loaders.loader",
     "preview": "ident3d.pictures",
     "render": "ident3d.rendering",
     "traverse": "ident3d.pictures",

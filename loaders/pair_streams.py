@@ -1,0 +1,64 @@
+"""The random numbers of pairs, by address: what pair k gets depends on (seed, k) and on nothing drawn before it.
+
+So pairs are the same however they are cut into batches, and whichever worker or rank draws them.
+"""
+
+import operator
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ident3d.errors import UserError
+from ident3d.latents.streams import uniform_float64
+
+WORDS = 64  # 64-bit words for each pair; Philox gives four with each step of its counter
+COLUMNS = 16  # of them for each purpose: enough for one word a latent
+ANCHOR, MARGINAL, POSITIVE, NEGATIVE = range(4)
+_STREAM = 1000  # apart from the streams of latents and noise, which are numbered from 0
+_REPEATS = 1004  # and onwards, one for each purpose: for conditionals that draw until they accept
+
+
+def check_seed(seed: int) -> int:
+    if not 0 <= operator.index(seed) < 2**64:
+        raise UserError(f"The seed must be a whole number from 0 to 2**64 - 1, not {seed}.")
+    return int(seed)
+
+
+def uniforms(seed: int, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+    """U(0, 1) for each pair and purpose, (pairs, 4, COLUMNS); consecutive numbers are drawn in one go."""
+    words = np.empty((len(numbers), WORDS), np.uint64)
+    edges = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1), len(numbers)] if len(numbers) else [0]
+    for start, stop in pairwise(edges):
+        philox = np.random.Philox(key=seed + (_STREAM << 64), counter=int(numbers[start]) * (WORDS // 4))
+        words[start:stop] = philox.random_raw((stop - start) * WORDS).reshape(-1, WORDS)
+    return uniform_float64(words).reshape(len(numbers), 4, COLUMNS)
+
+
+def repeated(seed: int, number: int, purpose: int) -> np.random.Generator:
+    """A generator of pair `number`'s own, for a purpose that needs an unknown count of variates."""
+    philox = np.random.Philox(key=seed + ((_REPEATS + purpose) << 64), counter=number << 64)
+    return np.random.Generator(philox)
+
+
+class Columns:
+    """Hands out the columns of a block of variates (n, COLUMNS) in the shapes (n, k) that a sampler asks for."""
+
+    def __init__(self, block: NDArray[np.float64]) -> None:
+        self.block, self.next = block, 0
+
+    def __call__(self, shape: Sequence[int]) -> NDArray[np.float64]:
+        if 0 in shape:
+            return np.empty(shape)
+        n, width = shape
+        if n != len(self.block) or self.next + width > self.block.shape[1]:
+            raise ValueError(f"{tuple(shape)} variates asked of {self.block.shape}")
+        self.next += width
+        return self.block[:, self.next - width : self.next]
+
+
+def permutation(seed: int, epoch: int, n: int) -> NDArray[np.int64]:
+    """The order of images in an epoch: that of n random words."""
+    philox = np.random.Philox(key=seed + ((_STREAM + 1) << 64), counter=epoch << 64)
+    return np.argsort(philox.random_raw(n), kind="stable").astype(np.int64)

@@ -1,0 +1,174 @@
+"""PairDataset and make_loader: pairs and batches that do not depend on workers, and a position to resume from."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from synthetic import make_dataset
+from torch.utils.data import DataLoader
+
+from ident3d.errors import UserError
+from ident3d.loaders.epochs import rank_batches
+from ident3d.loaders.images import ImageDataset
+from ident3d.loaders.loader import make_loader
+from ident3d.loaders.pack import pack
+from ident3d.loaders.pair_dataset import PairDataset
+
+N = 60
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_dataset(tmp_path_factory.mktemp("loader") / "set", N)
+
+
+def flat(batches: Any) -> list[torch.Tensor]:
+    """Every tensor of the batches, in order."""
+    return [tensor for z, x in batches for tensor in (*z, *x)]
+
+
+def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
+    return len(a) == len(b) and all(torch.equal(p, q) for p, q in zip(a, b, strict=True))
+
+
+def test_a_pair_is_the_images_and_latents_that_the_sampler_names(path: Path) -> None:
+    data, images = PairDataset(path, sigma=0.3, seed=4, space="box"), ImageDataset(path)
+    assert len(data) == N
+    pairs = data.sampler.pairs(np.arange(N))
+    (z, z2), (x, x2) = data[7]
+    for i, zi, xi in ((pairs.anchor[7], z, x), (pairs.positive[7], z2, x2)):
+        assert torch.equal(xi, images[i][0])
+        assert torch.equal(zi, images[i][1])
+    assert same(flat([data[[7, 3]]]), [torch.stack([data[k][a][b] for k in (7, 3)]) for a in (0, 1) for b in (0, 1)])
+    data.set_epoch(2)
+    assert torch.equal(data[7][0][0], images[data.sampler.pairs([2 * N + 7]).anchor[0]][1])
+    with pytest.raises(IndexError, match="60 pairs"):
+        data[N]
+
+
+def test_only_the_hues_change_the_most(path: Path) -> None:
+    data = PairDataset(path, sigma=1.0, only=["hue"], negative={"cond": "uniform", "sigma": None})
+    (z, z2, z3), (x, _, x3) = data[:]
+    assert data.names == data.source.names
+    assert len(z) == len(x3) == N
+    drawn = data.sampler.pairs(np.arange(N)).drawn
+    np.testing.assert_array_equal(drawn[:, :7], z[:, :7])
+    assert not torch.equal(z2, z3)
+    assert x.dtype == torch.uint8
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more workers than cores
+@pytest.mark.parametrize("form", ["loader", "plain", "iterable"])
+def test_the_same_pairs_with_any_number_of_workers(path: Path, form: str) -> None:
+    def batches(workers: int, method: str | None = None) -> list[torch.Tensor]:
+        data = PairDataset(path, seed=1)
+        if form == "loader":
+            loader: Any = make_loader(data, 8, workers=workers, start_method=method)
+        elif form == "plain":
+            loader = DataLoader(data, 8, drop_last=True, num_workers=workers, multiprocessing_context=method)
+        else:
+            source = data.iterable(8)
+            loader = DataLoader(source, None, num_workers=workers, multiprocessing_context=method)
+            assert len(source) == N // 8
+        return flat(loader)
+
+    alone = batches(0)
+    assert len(alone) == 4 * (N // 8)
+    assert same(alone, batches(1))
+    assert same(alone, batches(3))
+    if form == "loader":
+        assert same(alone, batches(2, "spawn"))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_every_epoch_has_its_own_pairs(path: Path, workers: int) -> None:
+    loader = make_loader(PairDataset(path), 8, workers=workers)
+    first, second = flat(loader), flat(loader)
+    assert not any(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    source = PairDataset(path).iterable(8)
+    epochs = DataLoader(source, None, num_workers=workers, persistent_workers=workers > 0)
+    for epoch in (1, 0):
+        source.set_epoch(epoch)
+        assert same(flat(epochs), (first, second)[epoch])
+
+
+def test_ranks_share_out_the_epoch(path: Path) -> None:
+    one = flat(make_loader(PairDataset(path), 16, workers=0))
+    ranks = [flat(make_loader(PairDataset(path), 8, workers=0, rank=r, world_size=2)) for r in range(2)]
+    assert same(one, [torch.cat([a, b]) for a, b in zip(*ranks, strict=True)])
+    iterables = [flat(PairDataset(path).iterable(8, rank=r, world_size=2)) for r in range(2)]
+    assert all(same(a, b) for a, b in zip(ranks, iterables, strict=True))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", [ImageDataset, PairDataset])
+def test_the_position_resumes(path: Path, workers: int, kind: Any) -> None:
+    def tensors(batch: Any) -> list[torch.Tensor]:
+        return flat([batch]) if kind is PairDataset else list(batch)
+
+    loader = make_loader(kind(path), 8, workers=workers, seed=3)
+    whole = [tensors(batch) for _ in range(2) for batch in loader]
+    loader = make_loader(kind(path), 8, workers=workers, seed=3)
+    seen = [tensors(batch) for batch in loader]
+    for batch in loader:
+        seen.append(tensors(batch))
+        if len(seen) == 10:
+            break
+    state = json.loads(json.dumps(loader.state_dict()))
+    assert (state["epoch"], state["batch"]) == (1, 3)
+    resumed = make_loader(kind(path), 8, workers=0, seed=3)
+    resumed.load_state_dict(state)
+    rest = [tensors(batch) for batch in resumed]
+    assert all(same(a, b) for a, b in zip(whole, seen + rest, strict=True))
+    assert all(same(a, b) for a, b in zip(rest, [tensors(batch) for batch in loader], strict=True))  # goes on itself
+
+
+def test_a_position_of_another_loader_is_refused(path: Path) -> None:
+    state = make_loader(PairDataset(path), 8, workers=0).state_dict()
+    with pytest.raises(UserError, match="batch_size 8, this one has 16"):
+        make_loader(PairDataset(path), 16, workers=0).load_state_dict(state)
+    with pytest.raises(UserError, match="seed 0, this one has 1"):
+        make_loader(PairDataset(path, seed=1), 8, workers=0).load_state_dict(state)
+    for wrong in ({"batch": 8}, {"batch": -1}, {"epoch": -1}, {"epoch": 1.5}):
+        with pytest.raises(UserError, match="There is no batch"):
+            make_loader(PairDataset(path), 8, workers=0).load_state_dict(state | wrong)
+
+
+def test_images_are_shuffled_each_epoch_and_all_seen(path: Path) -> None:
+    loader = make_loader(ImageDataset(path), 10, workers=0)
+    epochs = [torch.cat([z for _, z in loader]) for _ in range(2)]
+    assert not torch.equal(*epochs)
+    expected = ImageDataset(path)[:][1]
+    for epoch in epochs:
+        assert torch.equal(epoch[epoch[:, 0].argsort()], expected[expected[:, 0].argsort()])
+    assert torch.equal(
+        torch.cat([z for _, z in make_loader(ImageDataset(path), 10, workers=0, shuffle=False)]), expected
+    )
+
+
+def test_defaults(tmp_path: Path) -> None:
+    data = PairDataset(make_dataset(tmp_path / "set", 16))
+    assert make_loader(data).num_workers > 0 or torch.get_num_threads() == 1
+    pack(tmp_path / "set")
+    loader = make_loader(PairDataset(tmp_path / "set"))
+    assert loader.num_workers == 0
+    assert len(loader) == 1  # an epoch shorter than a batch is one batch
+    assert next(iter(loader))[1][0].shape == (16, 3, 16, 16)
+
+
+def test_mistakes_get_one_sentence(path: Path) -> None:
+    data = PairDataset(path)
+    with pytest.raises(UserError, match="at least one sample, not 0"):
+        make_loader(data, 0)
+    with pytest.raises(UserError, match="no rank 2"):
+        make_loader(data, 8, rank=2, world_size=2)
+    with pytest.raises(UserError, match="does not fill one batch"):
+        make_loader(data, 40, rank=0, world_size=2)
+    with pytest.raises(UserError, match="0 or more workers"):
+        make_loader(data, 8, workers=-1)
+    with pytest.raises(UserError, match="no epoch -1"):
+        data.set_epoch(-1)
+    assert rank_batches(10, 3, 1, 2) == [(3, 6)]

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any, NoReturn
 
 import click
@@ -12,8 +13,8 @@ from ident3d.errors import UserError, unknown
 
 # section of the help -> its commands; each lives in ident3d/commands/<name>.py
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Data": ("render", "meshes", "verify", "info"),
-    "Pairs": (),
+    "Data": ("render", "meshes", "verify", "info", "pack", "import", "export"),
+    "Pairs": ("index", "pairs"),
     "Training": ("score",),
     "Looking": ("preview", "traverse", "graph"),
     "Health": ("doctor", "bench"),
@@ -38,7 +39,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in self.list_commands(ctx):
             return None
-        own = self.prefix + name
+        own = self.prefix + name + "_" * iskeyword(name)  # import lives in import_
         command: click.Command = getattr(import_module(f"ident3d.commands.{own}"), own)
         return command
 

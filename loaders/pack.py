@@ -7,16 +7,16 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from ident3d.errors import UserError
 from ident3d.loaders.files import TEMPORARY, lock, sha256_of_file, sync_folder, write_json
 from ident3d.loaders.folder import Folder, digest, open_folder
 from ident3d.loaders.shards import MEND, read_shard
+from ident3d.progress import progress_bar
 
 DATA = "images.u8"
 FILE = "packed.json"
@@ -33,11 +33,8 @@ class Packed:
     sha256: str
 
 
-def pack(path: Path | str, on_images: Callable[[int], None] = lambda done: None) -> Packed:
-    """Write the packed file beside the shards, checking each shard's hash on the way; one that matches is kept.
-
-    `on_images` hears how many more images are written.
-    """
+def pack(path: Path | str, *, show_progress: bool = True) -> Packed:
+    """Write the packed file beside a finished dataset's shards, checking their hashes; one that matches is kept."""
     folder = open_folder(path)
     description = folder.description
     if not description.complete:
@@ -52,25 +49,17 @@ def pack(path: Path | str, on_images: Callable[[int], None] = lambda done: None)
             raise UserError(f"The packed file needs {size / 1e9:.1f} GB, and {folder.path} has {free / 1e9:.1f} free.")
         (folder.path / FILE).unlink(missing_ok=True)  # the record is written last and taken back first
         total = hashlib.sha256()
-        with tempfile.NamedTemporaryFile(prefix=TEMPORARY, dir=folder.path, delete=False) as file:
+        with NamedTemporaryFile(prefix=TEMPORARY, dir=folder.path, delete=False) as file:
             try:
-                for entry in folder.entries:
-                    shard = folder.shard_path(entry)
-                    if sha256_of_file(shard) != entry.sha256:
-                        raise UserError(f"The shard {shard} does not match its hash; {MEND}")
-                    pixels = read_shard(shard).images.tobytes()
-                    if len(pixels) != entry.count * description.size**2 * 3:
-                        raise UserError(f"The shard {shard} holds images of another size; {MEND}")
+                for pixels in shard_pixels(folder, show_progress):
                     total.update(pixels)
                     file.write(pixels)
-                    on_images(entry.count)
                 file.flush()
-                Path(file.name).chmod(0o644)
+                os.fchmod(file.fileno(), 0o644)
                 os.fsync(file.fileno())
                 Path(file.name).replace(target)
             except BaseException:
-                with suppress(FileNotFoundError):
-                    Path(file.name).unlink()
+                Path(file.name).unlink(missing_ok=True)
                 raise
         sync_folder(folder.path)
         content: dict[str, object] = {
@@ -82,6 +71,21 @@ def pack(path: Path | str, on_images: Callable[[int], None] = lambda done: None)
         }
         write_json(folder.path / FILE, content | {"digest": digest(content)})
     return Packed(target, size, total.hexdigest())
+
+
+def shard_pixels(folder: Folder, show_progress: bool) -> Iterator[bytes]:
+    """Each shard's pixels in order, once its hash is checked."""
+    size = folder.description.size
+    with progress_bar(folder.description.n, "images", show=show_progress) as bar:
+        for entry in folder.entries:
+            path = folder.shard_path(entry)
+            if sha256_of_file(path) != entry.sha256:
+                raise UserError(f"The shard {path} does not match its hash; {MEND}")
+            images = read_shard(path).images
+            if images.shape != (entry.count, size, size, 3):
+                raise UserError(f"The shard {path} holds images of another size; {MEND}")
+            yield images.tobytes()
+            bar.update(entry.count)
 
 
 def record(folder: Folder) -> dict[str, object]:

@@ -152,7 +152,7 @@ def test_images_are_shuffled_each_epoch_and_all_seen(path: Path) -> None:
 def test_defaults(tmp_path: Path) -> None:
     data = PairDataset(make_dataset(tmp_path / "set", 16))
     assert make_loader(data).num_workers > 0 or torch.get_num_threads() == 1
-    pack(tmp_path / "set")
+    pack(tmp_path / "set", show_progress=False)
     loader = make_loader(PairDataset(tmp_path / "set"))
     assert loader.num_workers == 0
     assert len(loader) == 1  # an epoch shorter than a batch is one batch

@@ -1,0 +1,82 @@
+"""``ident3d pairs``."""
+
+import json
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from ident3d.commands.options import dataset_argument, json_option
+
+
+@click.command()
+@dataset_argument
+@click.option(
+    "--cond", default="normal", show_default=True, help="normal, laplace, generalized_normal, uniform, vmf, …"
+)
+@click.option("--sigma", default=0.1, show_default=True, help="The conditional's width.")
+@click.option("--p", default=3.0, show_default=True, help="Exponent of generalized_normal.")
+@click.option("--kappa", type=float, help="Concentration of vmf.")
+@click.option("--only", multiple=True, metavar="LATENT", help="A latent or group that changes; repeatable.")
+@click.option("--same-class", is_flag=True, help="Keep each pair within its class.")
+@click.option("--anchors", default="rendered", show_default=True, help="rendered, or nearest to a marginal draw.")
+@click.option("--search", default="exact", show_default=True, help="exact (k-d tree), flat (FAISS), ivf (the papers').")
+@click.option("--seed", default=0, show_default=True, help="Seed of the pairs.")
+@click.option("--count", default=20_000, show_default=True, help="How many pairs to draw.")
+@click.option("--out", type=click.Path(path_type=Path), help="The plot; <dataset>-pairs.png beside it by default.")
+@json_option
+def pairs(
+    directory: Path,
+    cond: str,
+    sigma: float,
+    p: float,
+    kappa: float | None,
+    only: tuple[str, ...],
+    same_class: bool,
+    anchors: str,
+    search: str,
+    seed: int,
+    count: int,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare realised pairs with the conditional asked for.
+
+    Finite data changes the conditional: the positive is the nearest image there is, not the one that was drawn. Prints
+    and plots |z̃ - z| latent by latent.
+    """
+    from ident3d.loaders.realised import pairs, plot_realised
+
+    with telling_warnings():
+        result = pairs(
+            directory,
+            cond,
+            sigma,
+            p=p,
+            kappa=kappa,
+            only=only or None,
+            same_class=same_class,
+            anchors=anchors,
+            search=search,
+            seed=seed,
+            count=count,
+        )
+    out = out or directory.with_name(f"{directory.resolve().name}-pairs.png")
+    title = f"{directory.resolve().name}: {result.pairs:,} pairs among {result.images:,} images, {cond} {sigma:g}"
+    plot_realised(result, out, title)
+    if as_json:
+        click.echo(json.dumps(result.as_dict() | {"plot": str(out)}, indent=2))
+    else:
+        click.echo(f"{result.table()}\n\nPlot: {out}")
+
+
+@contextmanager
+def telling_warnings() -> Iterator[None]:
+    """Say our own warnings as plain sentences on standard error."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for warning in caught:
+        click.echo(f"Note: {warning.message}", err=True)

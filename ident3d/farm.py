@@ -20,6 +20,7 @@ from ident3d.errors import UserError
 from ident3d.jobs import render_shard
 from ident3d.loaders.folder import Job
 from ident3d.loaders.manifest import Entry
+from ident3d.processors import cores as cores
 
 try:
     import dask
@@ -48,11 +49,6 @@ class Failure:
 
     job: Job
     reason: str
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from ident3d.latents.names import CLASSES
 from ident3d.latents.streams import noise_seed
 from ident3d.loaders.files import sha256, write_atomically
 from ident3d.loaders.folder import SHARDS, Job
-from ident3d.loaders.manifest import Entry
+from ident3d.loaders.manifest import Entry, entry_of
 from ident3d.loaders.shards import Shard, encode_shard, read_settings, read_shard
 from ident3d.loaders.source import recorded_latents, world_of
 from ident3d.shapes.rendering import add_meshes
@@ -88,20 +88,6 @@ def reused_images(folder: Path, job: Job) -> Any:
     if sha256(path.read_bytes()) != job.reuse.sha256:
         raise UserError(f"The shard {path} does not match its hash; `ident3d verify --repair` removes it.")
     return read_shard(path).images
-
-
-def entry_of(name: str, shard: Shard, data: bytes) -> Entry:
-    """The manifest's line for a shard with this content."""
-    (r, g, b), (rr, gg, bb) = shard.pixel_sums()
-    return Entry(
-        name=name,
-        first=int(shard.index[0]),
-        count=len(shard.index),
-        sha256=sha256(data),
-        bytes=len(data),
-        pixel_sum=(r, g, b),
-        pixel_sum_squares=(rr, gg, bb),
-    )
 
 
 def adopt(folder: Path, settings: Settings, job: Job) -> Entry | None:

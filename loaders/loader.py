@@ -1,6 +1,5 @@
 """`make_loader`: a DataLoader that fetches whole batches, goes on where it stopped, and says where that is."""
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from ident3d.loaders.epochs import rank_batches
 from ident3d.loaders.images import ImageDataset
 from ident3d.loaders.pair_dataset import PairDataset
 from ident3d.loaders.pair_streams import check_seed, permutation
+from ident3d.processors import cores
 
 MOST_WORKERS = 8
 
@@ -98,11 +98,6 @@ class Loader(DataLoader[Any]):
 
 def as_it_is(batch: Any) -> Any:
     return batch
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def default_workers(dataset: ImageDataset | PairDataset) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ident3d.errors import UserError
 from ident3d.loaders.files import sha256, sync_folder, write_atomically
-from ident3d.loaders.shards import MEND
+from ident3d.loaders.shards import MEND, Shard
 
 FILE = "shards.jsonl"
 NAME = re.compile(r"[0-9]{5,12}\.h5")
@@ -39,6 +39,20 @@ class Entry:
 def shard_name(number: int, shards: int) -> str:
     """00042.h5: the shard's number, padded to the number of shards and to at least five digits."""
     return f"{number:0{max(5, len(str(shards - 1)))}d}.h5"
+
+
+def entry_of(name: str, shard: Shard, data: bytes) -> Entry:
+    """The manifest's line for a shard with this content."""
+    (r, g, b), (rr, gg, bb) = shard.pixel_sums()
+    return Entry(
+        name=name,
+        first=int(shard.index[0]),
+        count=len(shard.index),
+        sha256=sha256(data),
+        bytes=len(data),
+        pixel_sum=(r, g, b),
+        pixel_sum_squares=(rr, gg, bb),
+    )
 
 
 def parse_line(line: str) -> Entry:

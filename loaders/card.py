@@ -57,7 +57,7 @@ Each file in `shards/` is plain HDF5 (gzip chunks) and can be read alone by any 
 
 ## Terms
 
-{TERMS}
+{terms(settings)}
 {terms_of_meshes(mesh_credits)}"""
 
 
@@ -77,7 +77,7 @@ def facts(description: Description) -> list[tuple[str, str]]:
     rows = [
         ("scene", description.scene),
         ("images", f"{description.n:,} of {description.size}×{description.size} pixels"),
-        ("source of the latents", ", ".join(f"{k} {v}" for k, v in settings["source"].items())),
+        ("source of the latents", source_of_latents(settings["source"])),
         ("held fixed", held(settings["world"]["fixed"]) or "nothing"),
         ("hues", settings["world"]["hues"]),
         ("material", settings["material"]),
@@ -99,6 +99,12 @@ def held(fixed: Mapping[str, float | str]) -> str:
     return ", ".join(f"{name} = {value if isinstance(value, str) else f'{value:g}'}" for name, value in fixed.items())
 
 
+def source_of_latents(source: dict[str, Any]) -> str:
+    if source["kind"] == "import":
+        return f"imported from {source['from']}" + (f", {source['split']}" if source["split"] else "")
+    return ", ".join(f"{k} {v}" for k, v in source.items())
+
+
 def three(values: tuple[float, ...] | None) -> str:
     return ", ".join(f"{value:.4f}" for value in values or ())
 
@@ -107,6 +113,18 @@ def class_dataset(settings: dict[str, Any]) -> str:
     """What the shards hold besides, in scenes with classes."""
     names = ", ".join(f"{number} {name}" for number, name in enumerate(CLASSES))
     return f"`class` (int8) numbers the classes:\n{names}.\n" if world_of(settings).drawn_classes else ""
+
+
+def terms(settings: dict[str, Any]) -> str:
+    """Whose the images are: ours to say where we rendered them, else what is known of where they come from."""
+    if settings["source"]["kind"] != "import":
+        return TERMS
+    origin = settings["origin"]
+    return f"""Imported data, if these are the published files of {origin["name"]}:
+
+- source: {origin["source"]}
+- licence: {origin["licence"]}
+- citation: {origin["citation"]}"""
 
 
 def latent_rows(settings: dict[str, Any]) -> str:
@@ -119,4 +137,6 @@ def origin(settings: dict[str, Any]) -> str:
     source = settings["source"]
     if source["kind"] == "draw":
         return f"The latents are drawn with seed {source['seed']}, split {source['split']}; image i never depends on n."
+    if source["kind"] == "import":
+        return f"They were imported from `{source['from']}`, the published layout of {settings['origin']['name']}."
     return "The latents are those of `latents.npy` in this folder."

@@ -171,7 +171,7 @@ def test_mistakes_get_one_sentence(tmp_path: Path) -> None:
         PairSampler(latents, cond).pairs([-1])
     path = make_dataset(tmp_path / "set", 16)
     for sigma in (0.0, -1.0, float("nan")):
-        with pytest.raises(UserError, match="sigma must be a positive number"):
+        with pytest.raises(UserError, match="sigma must be positive"):
             PairDataset(path, sigma=sigma)
     with pytest.raises(UserError, match="live on the space box, not on sphere"):
         PairDataset(path, space="sphere")

@@ -1,0 +1,28 @@
+"""``ident3d export``."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from ident3d.commands.options import dataset_argument, json_option
+
+
+@click.command()
+@dataset_argument
+@click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
+@json_option
+def export(directory: Path, out: Path, as_json: bool) -> None:
+    """Write a dataset as the PNG files and arrays that 3DIdent was published as.
+
+    Code that was written for the published 3DIdent or Causal3DIdent then reads it unchanged. The same command continues
+    an interrupted export.
+    """
+    from ident3d.loaders.exporting import export
+
+    result = export(directory, out, show_progress=not as_json)
+    if as_json:
+        click.echo(json.dumps(asdict(result) | {"path": str(result.path)}, indent=2))
+    else:
+        click.echo(f"{result.path}: {result.n:,} images, {result.written:,} of them written now")

@@ -1,0 +1,140 @@
+"""Where the files of a folder or a tar archive lie, without unpacking anything.
+
+An archive's members are read in place, by offset; the wanted ones of a compressed archive are first copied into one
+scratch file. No path of an archive is ever used as a path on disk.
+"""
+
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Final
+
+from ident3d.errors import UserError
+from ident3d.progress import progress_bar
+
+MOST_MEMBERS: Final = 20_000_000
+LARGEST_MEMBER: Final = 2**30  # bytes; the largest array of the published archives has 11 MB
+BLOCK: Final = 2**20
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file, or a part of one, by where its bytes lie."""
+
+    path: Path
+    offset: int
+    size: int
+
+    def read(self) -> bytes:
+        with self.path.open("rb") as file:
+            file.seek(self.offset)
+            data = file.read(self.size)
+        if len(data) != self.size:
+            raise UserError(f"{self.path} is cut short: it ends in the middle of what should be read.")
+        return data
+
+
+def places(source: Path, wanted: Callable[[str], bool], scratch: Path, show_progress: bool = True) -> dict[str, Place]:
+    """Name → place of every wanted file of a folder, a .tar, or a compressed .tar, which goes through `scratch`."""
+    if source.is_dir():
+        return {name: place for name, place in files_below(source) if wanted(name)}
+    if not source.is_file():
+        raise UserError(f"There is no folder or archive {source}.")
+    try:
+        return in_tar(source, wanted) if is_plain_tar(source) else unpacked(source, wanted, scratch, show_progress)
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        raise UserError(f"{source} cannot be read as a tar archive, or is cut short ({error}).") from None
+
+
+def files_below(folder: Path) -> Iterator[tuple[str, Place]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            size = path.stat().st_size
+            yield path.relative_to(folder).as_posix(), Place(path, 0, checked_size(path.name, size))
+
+
+def is_plain_tar(path: Path) -> bool:
+    try:
+        with tarfile.open(path, "r:"):
+            return True
+    except tarfile.TarError:
+        return False
+
+
+def in_tar(source: Path, wanted: Callable[[str], bool]) -> dict[str, Place]:
+    """The members of an uncompressed archive, to be read in place; all of them must lie in the file."""
+    found: dict[str, Place] = {}
+    whole = source.stat().st_size
+    with tarfile.open(source, "r:") as archive:
+        for member in safe_members(archive):
+            if wanted(name := plain_name(member)):
+                if member.offset_data + member.size > whole:
+                    raise UserError(f"{source} is cut short: {member.name} lies beyond its end.")
+                enter(found, name, Place(source, member.offset_data, member.size))
+        end = Place(source, archive.offset, tarfile.BLOCKSIZE)
+    if end.read().strip(b"\0"):  # tarfile takes a header that is cut short for the end
+        raise UserError(f"{source} is cut short or damaged after {len(found):,} files.")
+    return found
+
+
+def unpacked(source: Path, wanted: Callable[[str], bool], scratch: Path, show_progress: bool) -> dict[str, Place]:
+    """The wanted members of a compressed archive, read once from front to back and copied into `scratch`."""
+    found: dict[str, Place] = {}
+    with (
+        source.open("rb") as packed,
+        tarfile.open(fileobj=packed, mode="r|*") as archive,
+        scratch.open("wb") as out,
+        progress_bar(source.stat().st_size, "B of the archive", show=show_progress) as bar,
+    ):
+        for member in safe_members(archive):
+            if wanted(name := plain_name(member)):
+                enter(found, name, Place(scratch, out.tell(), member.size))
+                content = archive.extractfile(member)
+                assert content is not None
+                copy(content, out, member.size)
+            bar.update(packed.tell() - bar.n)
+    return found
+
+
+def safe_members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """The regular files of an archive; refuses it for any member that is not one, leaves the folder or is too large."""
+    for number, member in enumerate(archive):
+        if number >= MOST_MEMBERS:
+            raise UserError(f"The archive has more than {MOST_MEMBERS:,} members.")
+        path = PurePosixPath(member.name)
+        if path.is_absolute() or ".." in path.parts:
+            raise UserError(f"The archive's member {member.name!r} would leave its folder.")
+        if member.isdir():
+            continue
+        if not member.isreg() or member.issparse():
+            raise UserError(f"The archive's member {member.name!r} is not a plain file but a link, device or the like.")
+        checked_size(member.name, member.size)
+        yield member
+
+
+def checked_size(name: str, size: int) -> int:
+    if size > LARGEST_MEMBER:
+        raise UserError(f"{name} has {size:,} bytes, more than the {LARGEST_MEMBER:,} that are read.")
+    return size
+
+
+def plain_name(member: tarfile.TarInfo) -> str:
+    return PurePosixPath(member.name).as_posix()  # without ./ in front
+
+
+def enter(found: dict[str, Place], name: str, place: Place) -> None:
+    if name in found:
+        raise UserError(f"The archive holds {name} twice.")
+    found[name] = place
+
+
+def copy(content: IO[bytes], out: IO[bytes], size: int) -> None:
+    left = size
+    while left:
+        block = content.read(min(BLOCK, left))
+        if not block:
+            raise EOFError("a member ends too early")
+        out.write(block)
+        left -= len(block)

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+RENDERER: Final = 1  # raised with every change of code that changes a pixel of some image
 MATERIAL_NAMES: Final = ("rubber", "metal")
 GPUS: Final = ("optix", "cuda", "hip", "metal")  # in the order in which "auto" tries them
 DEVICES: Final = ("cpu", *GPUS, "auto")

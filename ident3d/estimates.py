@@ -1,18 +1,19 @@
 """``estimate``: what a render would take, measured before it starts."""
 
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ident3d.devices import resolve_device
-from ident3d.farm import cores, embedded_cluster
+from ident3d.cluster import embedded_cluster
 from ident3d.jobs import trial
 from ident3d.loaders import manifest
 from ident3d.loaders.folder import is_dataset
 from ident3d.loaders.source import COPY
+from ident3d.orders import order
 from ident3d.recipe import THREE_D_IDENT, Recipe
-from ident3d.rendering import checked_workers, source_of, target
+
+TRIAL_IMAGES = 4
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Estimate:
     seconds_per_image: float
     bytes_per_image: float
     workers: int
+    threads: int
     free_bytes: int
 
     @property
@@ -32,7 +34,7 @@ class Estimate:
 
     @property
     def core_hours(self) -> float:
-        return self.images * self.seconds_per_image / 3600
+        return self.images * self.seconds_per_image * self.threads / 3600
 
     @property
     def bytes(self) -> float:
@@ -49,17 +51,14 @@ def estimate(
     workers: int | None = None,
 ) -> Estimate:
     """What `render` would take, measured on a few images; nothing is written."""
-    n, path = target(n, recipe, out=out, root=root, latents=latents)
-    device = resolve_device(recipe.device)
-    recipe = replace(recipe, device=device.kind)
-    workers = checked_workers(workers, device)
+    wanted = order(n, recipe, out=out, root=root, latents=latents, workers=workers)
+    path = wanted.path
     done = sum(entry.count for entry in manifest.read_entries(path)) if is_dataset(path) else 0
     with TemporaryDirectory() as scratch, embedded_cluster(1) as client:
-        source, latents_copy = source_of(recipe, latents)
-        if latents_copy:
-            (Path(scratch) / COPY).write_bytes(latents_copy)
-        settings = recipe.settings(source)
-        count = min(4, n - 1)
-        seconds, size = client.submit(trial, Path(scratch), settings, 0, count, max(1, cores() // workers)).result()
+        if wanted.latents_copy:
+            (Path(scratch) / COPY).write_bytes(wanted.latents_copy)
+        work = client.submit(trial, Path(scratch), wanted.settings, min(TRIAL_IMAGES, wanted.n), wanted.threads)
+        seconds, size = work.result()
     existing = next(folder for folder in [path.absolute(), *path.absolute().parents] if folder.exists())
-    return Estimate(path, max(0, n - done), seconds, size, workers, shutil.disk_usage(existing).free)
+    free = shutil.disk_usage(existing).free
+    return Estimate(path, max(0, wanted.n - done), seconds, size, wanted.workers, wanted.threads, free)

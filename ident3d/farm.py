@@ -1,46 +1,29 @@
 """The render farm: hands shard jobs to the workers of a dask.distributed cluster and enters what they finish.
 
-By default the cluster is embedded: worker processes under nannies on this machine, reachable on loopback only. A dead
-worker is replaced by its nanny and its shard rendered again; a stuck one is noticed here, because a busy worker tells
-of every image, and restarted.
+A worker that dies is replaced and its shard rendered again; that is Dask's doing. One that hangs is noticed here,
+because a busy worker tells of every image, and restarted.
 """
 
 import errno
-import logging
-import os
 import queue
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from distributed import Client, Future, get_worker
+
+from ident3d.cluster import RETRIES
 from ident3d.errors import UserError
 from ident3d.jobs import render_shard
-from ident3d.loaders.folder import Job
+from ident3d.loaders.making import Job
 from ident3d.loaders.manifest import Entry
-from ident3d.processors import cores as cores
-
-try:
-    import dask
-    from distributed import Client, Future, LocalCluster, get_worker
-except ImportError as error:
-    raise UserError("Rendering needs dask.distributed: pip install 'ident3d[render]'.") from error
 
 TOPIC = "ident3d"
-RETRIES = 2
-STALL_SECONDS = 300.0  # without a finished image; the slowest preset needs under a minute for one on a slow core
-
-# one shard at a time on each worker; the others wait at the scheduler, so that a death costs one job at most
-DASK_SETTINGS = {
-    "distributed.scheduler.worker-saturation": 1.0,
-    "distributed.scheduler.allowed-failures": RETRIES,
-    "distributed.worker.memory.spill": False,
-    "distributed.worker.memory.target": False,
-    "distributed.comm.timeouts.connect": "30s",
-    "distributed.admin.log-format": "%(message)s",
-}
+STALL_SECONDS = 300.0  # without a finished image of 224 pixels; the slowest preset needs half a minute on a busy core
+HOPELESS_FAILURES = 3  # so many shards failed and none finished: the others would fail too
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
@@ -51,63 +34,73 @@ class Failure:
     reason: str
 
 
-@contextmanager
-def embedded_cluster(workers: int) -> Iterator[Client]:
-    """A cluster of `workers` single-threaded processes on this machine, open on loopback only."""
-    with dask.config.set(DASK_SETTINGS), quiet():
-        cluster = LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-            memory_limit="auto",
-            silence_logs=logging.CRITICAL,
-        )
-        client = Client(cluster, set_as_default=False)
-        try:
-            yield client
-        finally:
-            kill_workers(cluster)
-            client.close(timeout=2)
-            cluster.close(timeout=2)
+@dataclass(frozen=True)
+class Hopeless:
+    """What a worker returns instead of an entry where trying again, or another job, would meet the same."""
+
+    sentence: str
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep Dask's own remarks off the terminal: a killed worker makes many, and what matters is told by us."""
-    logger = logging.getLogger("distributed")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-def kill_workers(cluster: LocalCluster) -> None:
-    """End the worker processes at once: a shard in the making is worth nothing, and Blender does not listen."""
-    for nanny in cluster.workers.values():
-        process = getattr(nanny, "process", None)
-        pid = process and process.pid
-        if pid:
-            nanny.auto_restart = False
-            try:
-                os.kill(pid, 9)
-            except ProcessLookupError:
-                continue
-
-
-def work(folder: str, settings: dict[str, Any], job: Job, threads: int) -> Entry:
+def work(folder: str, settings: dict[str, Any], job: Job, threads: int) -> Entry | Hopeless:
     """Runs on a worker: render the job's shard, telling the client of every image."""
     worker = get_worker()
-    name = worker.name if isinstance(worker.name, int) else 0
+    gpu_index = worker.name if isinstance(worker.name, int) else 0
 
     def on_image(done: int) -> None:
         worker.log_event(TOPIC, {"worker": worker.address, "first": job.first, "done": done})
 
-    on_image(0)
-    return render_shard(Path(folder), settings, job, threads, gpu_index=name, on_image=on_image)
+    try:
+        return render_shard(Path(folder), settings, job, threads, gpu_index, on_image)
+    except UserError as error:
+        return Hopeless(str(error))
+    except ImportError as error:
+        return Hopeless(f"Blender cannot be loaded ({error}); `ident3d doctor` says what is missing.")
+    except OSError as error:
+        if error.errno in FULL:
+            return Hopeless(f"The disk of {folder} is full; free some space and run the same command again.")
+        raise
+
+
+@dataclass
+class Watch:
+    """What is known of the jobs at work: images done of each, and each worker's last sign of life."""
+
+    stall_seconds: float
+    done: dict[int, int] = field(default_factory=dict)  # first image of a running job -> images done
+    last_sign: dict[str, tuple[float, int]] = field(default_factory=dict)  # worker -> time, first image of its job
+    last_message: float = field(default_factory=time.monotonic)
+    checked: float = field(default_factory=time.monotonic)
+
+    def hear(self, message: dict[str, Any]) -> int:
+        """Take a worker's word on a running job; the change in the number of images done."""
+        self.last_message = time.monotonic()
+        first = message["first"]
+        if first not in self.done:
+            return 0  # an echo of a job that has ended
+        self.last_sign[message["worker"]] = (self.last_message, first)
+        change: int = message["done"] - self.done[first]
+        self.done[first] = message["done"]
+        return change
+
+    def end(self, job: Job) -> int:
+        """Forget a job that has ended; how many of its images were counted."""
+        self.last_message = time.monotonic()
+        self.last_sign = {worker: sign for worker, sign in self.last_sign.items() if sign[1] != job.first}
+        return self.done.pop(job.first)
+
+    def check(self, client: Client) -> None:
+        """Once a second: restart workers that hang, so that their jobs go to others; give up if nobody works at all."""
+        now = time.monotonic()
+        if now - self.checked < 1:
+            return
+        self.checked = now
+        for worker in [worker for worker, (last, _) in self.last_sign.items() if now - last > self.stall_seconds]:
+            del self.last_sign[worker]
+            self.last_message = now
+            if worker in client.scheduler_info(n_workers=-1)["workers"]:
+                client.restart_workers([worker], timeout=30, raise_for_error=False)
+        if self.done and not self.last_sign and now - self.last_message > self.stall_seconds:
+            raise UserError(f"No worker has taken up a job for {self.stall_seconds:.0f} seconds.")
 
 
 def run_jobs(
@@ -117,68 +110,59 @@ def run_jobs(
     settings: dict[str, Any],
     *,
     threads: int,
-    on_entry: Callable[[Entry], None],
-    on_images: Callable[[int], object],
+    on_entry: Callable[[Entry], object],
+    on_images: Callable[[int], object] = lambda change: None,
     on_failure: Callable[[Failure], object] = lambda failure: None,
-    stall_seconds: float = STALL_SECONDS,
-) -> list[Failure]:
-    """Run every job; returns those given up after RETRIES more attempts.
+    stall_seconds: float | None = None,
+) -> None:
+    """Run every job, trying each RETRIES more times.
 
     `on_entry` gets each finished shard, `on_failure` each job given up, `on_images` the change in the number of images
     done (negative where a lost worker's images must be rendered again). A full disk or a user's mistake ends the run.
     """
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     client.subscribe_topic(TOPIC, lambda event: messages.put(event[1]))
-    waiting, failures = list(reversed(jobs)), list[Failure]()
-    running, done = dict[Future[Entry], Job](), dict[int, int]()  # done: first image of a running job -> images done
-    sign_of_life: dict[str, tuple[float, int]] = {}  # worker -> time of its last sign, and its job's first image
+    waiting, running = list(reversed(jobs)), dict[Future[Entry | Hopeless], Job]()
+    watch = Watch(stall_seconds or STALL_SECONDS * max(1, (settings["size"] / 224) ** 2))
     width = 2 * max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
+    finished = failed = 0
     try:
         while waiting or running:
             while waiting and len(running) < width:
                 job = waiting.pop()
                 future = client.submit(work, str(folder), settings, job, threads, retries=RETRIES, pure=False)
-                running[future], done[job.first] = job, 0
+                running[future], watch.done[job.first] = job, job.already
                 future.add_done_callback(messages.put)
+            watch.check(client)
             try:
                 message = messages.get(timeout=1.0)
             except queue.Empty:
-                restart_stalled(client, sign_of_life, stall_seconds)
                 continue
-            if isinstance(message, Future):
-                job = running.pop(message)
-                told = done.pop(job.first)
-                sign_of_life = {w: sign for w, sign in sign_of_life.items() if sign[1] != job.first}
-                if message.status == "finished":
-                    on_entry(message.result())
-                    on_images(job.count - told)
-                else:
-                    error = message.exception()
-                    stop_if_hopeless(error, folder)
-                    failures.append(Failure(job, f"{type(error).__name__}: {error}"))
-                    on_failure(failures[-1])
-                    on_images(-told)
-            elif message["first"] in done:  # not an echo of a job that has ended
-                on_images(message["done"] - done[message["first"]])
-                done[message["first"]] = message["done"]
-                sign_of_life[message["worker"]] = (time.monotonic(), message["first"])
+            if not isinstance(message, Future):
+                on_images(watch.hear(message))
+                continue
+            job = running.pop(message)
+            told = watch.end(job)
+            if message.status == "finished":
+                result = message.result()
+                if isinstance(result, Hopeless):
+                    raise UserError(result.sentence)
+                finished += 1
+                on_entry(result)
+                on_images(job.count - told)
+            else:
+                failure = Failure(job, describe(message.exception()))
+                failed += 1
+                on_failure(failure)
+                on_images(job.already - told)
+                if failed >= HOPELESS_FAILURES and not finished:
+                    raise UserError(f"The first {failed} shards all failed, the last one so: {failure.reason}")
     finally:
+        client.cancel(list(running))
         client.unsubscribe_topic(TOPIC)
-    return failures
 
 
-def restart_stalled(client: Client, sign_of_life: dict[str, tuple[float, int]], stall_seconds: float) -> None:
-    """Restart the workers that began a job and then gave no sign for too long; the scheduler hands their jobs on."""
-    now = time.monotonic()
-    for worker in [worker for worker, (last, _) in sign_of_life.items() if now - last > stall_seconds]:
-        del sign_of_life[worker]
-        if worker in client.scheduler_info(n_workers=-1)["workers"]:
-            client.restart_workers([worker], timeout=30, raise_for_error=False)
-
-
-def stop_if_hopeless(error: BaseException | None, folder: Path) -> None:
-    """A full disk, or a mistake that every other job would meet too, ends the run with one sentence."""
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        raise UserError(f"The disk of {folder} is full; free some space and run the same command again.")
-    if isinstance(error, UserError):
-        raise error
+def describe(error: BaseException | None) -> str:
+    """An exception in one line: its type and the first line of what it says."""
+    first, *_ = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {first}"

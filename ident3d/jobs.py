@@ -3,46 +3,58 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.latents.draws import Draws
 from ident3d.latents.names import CLASSES
 from ident3d.latents.streams import noise_seed
-from ident3d.loaders.files import sha256, write_atomically
-from ident3d.loaders.folder import SHARDS, Job
+from ident3d.loaders.files import sha256_of_file, write_atomically
+from ident3d.loaders.folder import SHARDS
+from ident3d.loaders.making import Job
 from ident3d.loaders.manifest import Entry, entry_of
 from ident3d.loaders.shards import Shard, encode_shard, read_settings, read_shard
 from ident3d.loaders.source import recorded_latents, world_of
+from ident3d.loaders.verify import content_problems
+from ident3d.recipe import rendering_versions
 from ident3d.shapes.rendering import add_meshes
+
+if TYPE_CHECKING:
+    from ident3d.blender_scenes.studio import Studio
 
 Settings = dict[str, Any]
 _warm: dict[str, Any] = {}  # the process's studio, and what it was built for
 
 
-def warm_studio(settings: Settings, threads: int, gpu_index: int) -> Any:
-    """This process's studio for these settings, built on first use."""
+def warm_studio(settings: Settings, threads: int, gpu_index: int) -> "Studio":
+    """This process's studio for these settings, built on first use. Other versions than the settings' are refused."""
+    from ident3d.blender_scenes.quality import Quality
     from ident3d.blender_scenes.studio import Studio
 
+    here = rendering_versions()
+    if here != settings["versions"]:
+        raise UserError(f"This process has {here}, but the dataset is made with {settings['versions']}.")
+    meshes = settings.get("meshes", {})
     wanted = {
         "size": settings["size"],
-        "quality": settings["quality"]["name"],
+        "quality": Quality(**{name: value for name, value in settings["quality"].items() if name != "name"}),
         "material": settings["material"],
         "hues": settings["world"]["hues"],
         "device": settings["device"],
         "threads": threads,
         "gpu_index": gpu_index,
     }
-    meshes = settings.get("meshes", {})
     if _warm.get("wanted") != (wanted, meshes):
         if "studio" in _warm:
             _warm.pop("studio").close()
         _warm.update(studio=Studio(**wanted), wanted=None)
         add_meshes(_warm["studio"], meshes)
         _warm["wanted"] = wanted, meshes
-    return _warm["studio"]
+    studio: Studio = _warm["studio"]
+    return studio
 
 
 def render_shard(
@@ -50,22 +62,19 @@ def render_shard(
 ) -> Entry:
     """Render the job's images, write its shard, and return the line that enters it in the manifest.
 
-    `on_image` hears how many of the job's images are done, after each.
+    `on_image` hears how many of the job's images are done, at the start and after each.
     """
-    world = world_of(settings)
     draws = recorded_latents(folder, settings, job.first, job.count)
     if draws is None:
         raise UserError(f"{folder} was imported: its images cannot be rendered again.")
-    scene_latents = world.to_scene(draws.raw)
+    scene_latents = world_of(settings).to_scene(draws.raw)
     source = settings["source"]
     images = np.empty((job.count, settings["size"], settings["size"], 3), np.uint8)
-    done = 0
-    if job.reuse:
-        images[: job.reuse.count] = reused_images(folder, job)
-        done = job.reuse.count
-        on_image(done)
+    kept = kept_images(folder, job)
+    images[: len(kept)] = kept
+    on_image(len(kept))
     studio = warm_studio(settings, threads, gpu_index)
-    for i in range(done, job.count):
+    for i in range(len(kept), job.count):
         seed = noise_seed(source["seed"], source["split"], job.first + i)
         images[i] = studio.render(scene_latents[i], seed=seed, mesh=shape_of(draws, i))
         on_image(i + 1)
@@ -76,18 +85,23 @@ def render_shard(
     return entry_of(job.name, shard, data)
 
 
+def kept_images(folder: Path, job: Job) -> NDArray[np.uint8]:
+    """The images of the shorter shard that this one grows from; none if it is not as the manifest says.
+
+    Rendering them again gives the same bytes, so that a shard that is damaged, or grown already, costs only time.
+    """
+    none = np.empty((0, 1, 1, 3), np.uint8)
+    if job.reuse is None:
+        return none
+    path = folder / SHARDS / job.reuse.name
+    if not path.is_file() or sha256_of_file(path) != job.reuse.sha256:
+        return none
+    return read_shard(path).images
+
+
 def shape_of(draws: Draws, i: int) -> str:
     """The name of the mesh that row i shows: its class's, or the teapot's in scenes without classes."""
     return "Teapot" if draws.classes is None else CLASSES[draws.classes[i]]
-
-
-def reused_images(folder: Path, job: Job) -> Any:
-    """The images of the shorter shard that this one grows from, once their hash is checked."""
-    assert job.reuse is not None
-    path = folder / SHARDS / job.reuse.name
-    if sha256(path.read_bytes()) != job.reuse.sha256:
-        raise UserError(f"The shard {path} does not match its hash; `ident3d verify --repair` removes it.")
-    return read_shard(path).images
 
 
 def adopt(folder: Path, settings: Settings, job: Job) -> Entry | None:
@@ -96,29 +110,27 @@ def adopt(folder: Path, settings: Settings, job: Job) -> Entry | None:
     It is adopted only if it reads without error, records these settings, and holds just the job's images and latents.
     """
     path = folder / SHARDS / job.name
-    if not path.is_file():
+    if not path.is_file() or path.is_symlink():
         return None
     try:
         shard = read_shard(path)
-        same = read_settings(path) == settings
+        if read_settings(path) != settings or shard.index.tolist() != list(range(job.first, job.first + job.count)):
+            return None
+        entry = entry_of(job.name, shard, path.read_bytes())
+        return None if content_problems(folder, settings, entry, shard) else entry
     except UserError:
         return None
-    draws = recorded_latents(folder, settings, job.first, job.count)
-    whole = np.array_equal(shard.index, np.arange(job.first, job.first + job.count))
-    if not (same and whole and draws and np.array_equal(shard.raw_latents, draws.raw)):
-        return None
-    return entry_of(job.name, shard, path.read_bytes())
 
 
-def trial(folder: Path, settings: Settings, first: int, count: int, threads: int) -> tuple[float, float]:
+def trial(folder: Path, settings: Settings, count: int, threads: int) -> tuple[float, float]:
     """Seconds and bytes per image, measured on `count` images after one to warm up; nothing is written."""
-    draws = recorded_latents(folder, settings, first, count + 1)
+    draws = recorded_latents(folder, settings, 0, count)
     assert draws is not None
     scene_latents = world_of(settings).to_scene(draws.raw)
     studio = warm_studio(settings, threads, 0)
-    images = [studio.render(scene_latents[0], seed=0, mesh=shape_of(draws, 0))]
+    studio.render(scene_latents[0], seed=0, mesh=shape_of(draws, 0))
     start = time.perf_counter()
-    images += [studio.render(scene_latents[i], seed=0, mesh=shape_of(draws, i)) for i in range(1, len(draws.raw))]
-    seconds = (time.perf_counter() - start) / max(1, len(images) - 1)
-    shard = Shard(np.stack(images), draws.raw, scene_latents, np.arange(len(images), dtype=np.int64), draws.classes)
-    return seconds, len(encode_shard(shard, settings)) / len(images)
+    images = [studio.render(row, seed=0, mesh=shape_of(draws, i)) for i, row in enumerate(scene_latents)]
+    seconds = (time.perf_counter() - start) / count
+    shard = Shard(np.stack(images), draws.raw, scene_latents, np.arange(count, dtype=np.int64), draws.classes)
+    return seconds, len(encode_shard(shard, settings)) / count

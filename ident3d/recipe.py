@@ -16,6 +16,16 @@ from ident3d.shapes.rendering import mesh_hashes
 PLAIN_WORLD = World()
 
 
+def rendering_versions() -> dict[str, str]:
+    """The versions of everything that pixels depend on; Blender's bpy brings its denoiser along.
+
+    `renderer` is raised with every change of our own code that changes pixels.
+    """
+    from ident3d.blender_scenes.choices import RENDERER
+
+    return {"renderer": str(RENDERER)} | {name: version(name) for name in ("ident3d", "bpy", "numpy")}
+
+
 @dataclass(frozen=True)
 class Recipe:
     """What to render. Every pixel of image i depends on these settings and on i alone, never on n."""
@@ -40,7 +50,7 @@ class Recipe:
             "quality": {"name": self.quality, **asdict(QUALITIES[self.quality])},
             "material": self.material,
             "device": self.device,
-            "versions": {name: version(name) for name in ("ident3d", "bpy")},
+            "versions": rendering_versions(),
         } | ({"meshes": mesh_hashes(classes)} if classes else {})
 
     def check(self) -> None:
@@ -61,10 +71,11 @@ class Recipe:
             raise UserError("Rendering needs Blender's bpy: with Python 3.11, pip install 'ident3d[render]'.")
         mesh_hashes(self.world.drawn_classes)  # refuses classes whose mesh is not here
 
-    def name(self, n: int) -> str:
+    def name(self, n: int, source: Mapping[str, Any]) -> str:
         """The default folder name: scene, split, n and whatever differs from the defaults."""
         plain = Recipe()
         parts = [self.world.scene, self.split, str(n)]
+        parts += [f"latents{source['sha256'][:8]}"] if source["kind"] == "file" else []
         parts += [f"seed{self.seed}"] if self.seed != plain.seed else []
         parts += [f"{self.size}px"] if self.size != plain.size else []
         parts += [getattr(self, a) for a in ("quality", "material", "device") if getattr(self, a) != getattr(plain, a)]

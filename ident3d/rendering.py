@@ -2,26 +2,27 @@
 
 import shutil
 import time
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from ident3d.devices import Device, resolve_device
+from ident3d.cluster import embedded_cluster
 from ident3d.errors import UserError
-from ident3d.farm import Failure, cores, embedded_cluster, run_jobs
+from ident3d.farm import FULL, Failure, run_jobs
 from ident3d.jobs import adopt
 from ident3d.loaders import manifest
 from ident3d.loaders.card import write_card
 from ident3d.loaders.files import lock, remove_partial_files, write_atomically
-from ident3d.loaders.folder import SHARDS, Description, begin, finish, is_dataset, plan, remove_dataset
+from ident3d.loaders.folder import SHARDS, Description, is_dataset
+from ident3d.loaders.making import Job, drop_lost, finish, intended, plan, remove_dataset, write_down
 from ident3d.loaders.manifest import Entry
 from ident3d.loaders.provenance import record_run
-from ident3d.loaders.source import COPY, copied, drawn, npy_bytes, read_latents_file
+from ident3d.loaders.source import COPY, copy_is_sound
+from ident3d.orders import Order, order
 from ident3d.progress import progress_bar
 from ident3d.recipe import THREE_D_IDENT, Recipe
-from ident3d.root import data_root
 from ident3d.shapes.rendering import mesh_credits
 
 
@@ -55,86 +56,82 @@ def render(
     settings is refused. `latents` renders the rows of a .npy file instead of drawn latents. `fresh` first deletes the
     dataset that the folder holds.
     """
-    started = datetime.now(UTC)
     clock = time.perf_counter()
-    n, path = target(n, recipe, out=out, root=root, latents=latents)
     if shard_size is not None and shard_size < 1:
         raise UserError(f"A shard holds at least one image, not {shard_size}.")
-    device = resolve_device(recipe.device)
-    recipe = replace(recipe, device=device.kind)
-    workers = checked_workers(workers, device)
+    wanted = order(n, recipe, out=out, root=root, latents=latents, workers=workers)
+    path = wanted.path
     make_folder(path)
-    with ExitStack() as stack:
-        stack.enter_context(lock(path))
+    with writing(path):
         cleared = fresh and is_dataset(path)
         if cleared:
             remove_dataset(path)
-        source, latents_copy = source_of(recipe, latents)
-        settings = recipe.settings(source)
-        description = begin(path, settings, n, shard_size, cleared=cleared)
-        if latents_copy and not (path / COPY).exists():
-            write_atomically(path / COPY, latents_copy)
+        description = intended(path, wanted.settings, wanted.n, shard_size, cleared=cleared)
+        check_disk(path, description)
+        write_down(path, description)
+        if wanted.latents_copy and not copy_is_sound(path, description.settings):
+            write_atomically(path / COPY, wanted.latents_copy)
         remove_partial_files(path)
         remove_partial_files(path / SHARDS)
-        entries = adopt_finished(path, description)
+        description, entries = drop_lost(path, description)
         if description.complete:
-            return Rendered(path, n, 0, time.perf_counter() - clock, complete=True)
+            return Rendered(path, wanted.n, 0, time.perf_counter() - clock, complete=True)
+        entries = adopt_finished(path, description, entries)
         jobs = plan(description, entries)
-        here = sum(job.reuse.count for job in jobs if job.reuse) + sum(e.count for e in whole(entries, jobs))
-        check_disk(path, description, entries, n - here)
-        bar = stack.enter_context(progress_bar(n, "images", initial=here, show=show_progress))
-        failures: list[Failure] = []
-        if jobs:
-            client = stack.enter_context(embedded_cluster(min(workers, len(jobs))))
-            failures = run_jobs(
-                client,
-                jobs,
-                path,
-                settings,
-                threads=max(1, cores() // workers),
-                on_entry=lambda entry: manifest.append_entry(path, entry),
-                on_images=bar.update,
-                on_failure=lambda failure: bar.set_postfix_str(f"shard {failure.job.name} failed"),
-            )
+        rendered, failures = run(wanted, description, jobs, show_progress)
+        remove_partial_files(path / SHARDS)  # of workers that died
         if not failures:
-            description = finish(path, description)
-            write_card(path, description, mesh_credits(recipe.world.drawn_classes))
-        rendered = n - here - sum(failure.job.count for failure in failures)
-        record_run(path, started, workers=workers, images=rendered, failed_shards=len(failures))
-    return Rendered(path, n, rendered, time.perf_counter() - clock, not failures, tuple(failures))
+            finish(path, description, lambda path, last: write_card(path, last, credits_of(wanted)))
+    return Rendered(path, wanted.n, rendered, time.perf_counter() - clock, not failures, tuple(failures))
 
 
-def target(
-    n: int | None, recipe: Recipe, *, out: Path | None, root: Path | None, latents: Path | None
-) -> tuple[int, Path]:
-    """How many images go where; with every setting checked."""
-    recipe.check()
-    n = checked_n(n, recipe, latents)
-    return n, out or data_root(root) / recipe.name(n)
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Hold the folder's lock; a full disk, wherever it is met, ends in one sentence."""
+    try:
+        with lock(path):
+            yield
+    except OSError as error:
+        if error.errno in FULL:
+            raise UserError(f"The disk of {path} is full; free some space and run the same command again.") from error
+        raise UserError(f"{error.filename or path} cannot be written: {error.strerror}.") from error
 
 
-def checked_n(n: int | None, recipe: Recipe, latents: Path | None) -> int:
-    """n as given, or the number of rows of the latents file."""
-    rows = None
-    if latents is not None:
-        rows = len(recipe.world.check_raw(read_latents_file(latents)))
-        n = rows if n is None else n
-    if n is None:
-        raise UserError("Say how many images to render, as in --n 1000.")
-    if n <= 0:
-        raise UserError(f"The number of images must be positive, not {n}.")
-    if rows is not None and n > rows:
-        raise UserError(f"{latents} has {rows} rows of latents, fewer than the {n} images asked for.")
-    return n
+def run(wanted: Order, description: Description, jobs: list[Job], show_progress: bool) -> tuple[int, list[Failure]]:
+    """Do the jobs on an embedded cluster and record the run, however it ends; images rendered, and jobs given up."""
+    if not jobs:
+        return 0, []
+    path, started = wanted.path, datetime.now(UTC)
+    to_render = sum(job.count - job.already for job in jobs)
+    workers = min(wanted.workers, len(jobs))
+    failures: list[Failure] = []
+    rendered = 0
+    with progress_bar(wanted.n, "images", initial=wanted.n - to_render, show=show_progress) as bar:
 
+        def on_failure(failure: Failure) -> None:
+            failures.append(failure)
+            bar.set_postfix_str(f"{len(failures)} shards failed")
 
-def checked_workers(workers: int | None, device: Device) -> int:
-    """As many as asked for; by default one a core, or one a GPU and never more."""
-    if workers is not None and workers < 1:
-        raise UserError(f"The number of workers must be positive, not {workers}.")
-    if device.kind == "cpu":
-        return workers or cores()
-    return min(workers or device.count, device.count)
+        def on_images(change: int) -> None:
+            nonlocal rendered
+            rendered += change
+            bar.update(change)
+
+        try:
+            with embedded_cluster(workers) as client:
+                run_jobs(
+                    client,
+                    jobs,
+                    path,
+                    description.settings,
+                    threads=wanted.threads * wanted.workers // workers,
+                    on_entry=lambda entry: manifest.append_entry(path, entry),
+                    on_images=on_images,
+                    on_failure=on_failure,
+                )
+        finally:
+            record_run(path, started, workers=workers, images=rendered)
+    return rendered, failures
 
 
 def make_folder(path: Path) -> None:
@@ -145,34 +142,25 @@ def make_folder(path: Path) -> None:
         raise UserError(f"{path} cannot be written: {error.strerror}.") from None
 
 
-def source_of(recipe: Recipe, latents: Path | None) -> tuple[dict[str, Any], bytes | None]:
-    """Where the latents come from; with the bytes that go into the folder's copy where it is a file."""
-    if latents is None:
-        return drawn(recipe.seed, recipe.split), None
-    file = npy_bytes(recipe.world.check_raw(read_latents_file(latents)))
-    return copied(file, recipe.seed, recipe.split), file
+def credits_of(wanted: Order) -> list[str]:
+    return mesh_credits(wanted.recipe.world.drawn_classes)
 
 
-def adopt_finished(path: Path, description: Description) -> list[Entry]:
+def adopt_finished(path: Path, description: Description, entries: list[Entry]) -> list[Entry]:
     """Enter the whole shards that a killed run wrote but had not entered; returns all entries."""
-    for job in plan(description, manifest.read_entries(path)):
-        if not job.reuse and (entry := adopt(path, description.settings, job)):
-            manifest.append_entry(path, entry)
-    return manifest.read_entries(path)
+    found = [entry for job in plan(description, entries) if (entry := adopt(path, description.settings, job))]
+    for entry in found:
+        manifest.append_entry(path, entry)
+    return manifest.read_entries(path) if found else entries
 
 
-def whole(entries: list[Entry], jobs: list[Any]) -> list[Entry]:
-    """The entries that no job touches."""
-    firsts = {job.first for job in jobs}
-    return [entry for entry in entries if entry.first not in firsts]
-
-
-def check_disk(path: Path, description: Description, entries: list[Entry], images: int) -> None:
+def check_disk(path: Path, description: Description) -> None:
     """Refuse a run that cannot fit, judged by the shards that are there, else by the usual size of an image."""
+    entries = manifest.read_entries(path)
     here = sum(entry.count for entry in entries)
     usual = 6000 * (description.size / 64) ** 1.25  # bytes, from rendered datasets of 64 to 224 pixels
     each = sum(entry.bytes for entry in entries) / here if here else usual
-    free = shutil.disk_usage(path).free
+    images, free = description.n - here, shutil.disk_usage(path).free
     if images * each > free:
         raise UserError(
             f"{images:,} images need about {images * each / 1e9:.1f} GB, but {path} has only {free / 1e9:.1f} GB free."

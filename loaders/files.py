@@ -1,6 +1,5 @@
 """Writing files so that a reader, or a crash, never meets half of one; and locking a folder while it is written."""
 
-import fcntl
 import hashlib
 import json
 import os
@@ -31,7 +30,7 @@ def write_atomically(path: Path, data: bytes) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
-            os.fchmod(file.fileno(), 0o644)
+            Path(name).chmod(0o644)
             os.fsync(file.fileno())
         Path(name).replace(path)
     except BaseException:
@@ -65,6 +64,8 @@ def lock(folder: Path) -> Iterator[None]:
 
     The kernel drops the lock with the process that holds it, however that ends, so no lock is ever stale.
     """
+    import fcntl  # here, so that datasets can be read where there is no such thing
+
     path = folder / ".lock"
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -74,12 +75,17 @@ def lock(folder: Path) -> Iterator[None]:
             holder = os.read(descriptor, 200).decode(errors="replace").strip() or "another process"
             os.close(descriptor)
             raise UserError(f"{folder} is being written by {holder}; wait for it, or stop it first.") from None
-        if path.exists() and path.stat().st_ino == os.fstat(descriptor).st_ino:
-            break
+        except OSError as error:
+            os.close(descriptor)
+            raise UserError(f"The file system of {folder} does not lock files ({error.strerror}).") from None
+        with suppress(FileNotFoundError):
+            if path.stat().st_ino == os.fstat(descriptor).st_ino:
+                break
         os.close(descriptor)  # the holder before us removed the file between our open and our lock
     try:
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"process {os.getpid()} on {platform.node()}\n".encode())
+        with suppress(OSError):  # the name of the holder is a kindness; on a full disk it is left out
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"process {os.getpid()} on {platform.node()}\n".encode())
         yield
     finally:
         with suppress(FileNotFoundError):

@@ -6,12 +6,12 @@ the end it carries totals, pixel mean and std, the manifest's sha256, and a dige
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from math import sqrt
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ident3d.errors import UserError
+from ident3d.latents.worlds import World
 from ident3d.loaders import manifest
 from ident3d.loaders.files import sha256, sha256_of_file, write_json
 from ident3d.loaders.manifest import Entry
@@ -31,6 +31,19 @@ PARTS = (
     "packed.json",
     "images.u8",
 )  # all files beside the shards
+
+
+# the settings that every dataset records, and what kind of thing each is; imported ones have no quality
+SETTINGS: dict[str, type | tuple[type, ...]] = {
+    "world": dict,
+    "source": dict,
+    "size": int,
+    "quality": (dict, type(None)),
+    "material": str,
+    "device": str,
+    "versions": dict,
+}
+LARGEST = 8192  # pixels
 
 
 @dataclass(frozen=True)
@@ -75,16 +88,6 @@ class Folder:
         return sum(entry.count for entry in self.entries)
 
 
-@dataclass(frozen=True)
-class Job:
-    """One shard to make: images first … first+count-1 under this name, the first ones from `reuse` if it is there."""
-
-    name: str
-    first: int
-    count: int
-    reuse: Entry | None = None
-
-
 def digest(content: dict[str, object]) -> str:
     """sha256 of the canonical JSON."""
     return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
@@ -95,7 +98,7 @@ def is_dataset(path: Path) -> bool:
 
 
 def read_description(path: Path) -> Description:
-    """Read ``dataset.json``, checking its format, its digest and what it says."""
+    """Read ``dataset.json``, checking its format, its digest and every field."""
     if not path.is_dir():
         raise UserError(f"There is no folder {path}.")
     if not is_dataset(path):
@@ -103,7 +106,7 @@ def read_description(path: Path) -> Description:
     try:
         content = json.loads((path / FILE).read_text(encoding="utf-8"))
         kind, version, found = content.pop("format"), content.pop("format_version"), content.pop("digest")
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise UserError(f"{path / FILE} cannot be read: {error!r}.") from None
     if kind != FORMAT:
         raise UserError(f"{path / FILE} does not describe an ident3d dataset.")
@@ -112,11 +115,30 @@ def read_description(path: Path) -> Description:
     if found != digest({"format": kind, "format_version": version} | content):
         raise UserError(f"{path / FILE} was changed after it was written: its digest does not match.")
     try:
-        for name in ("pixel_mean", "pixel_std"):
-            content[name] = content[name] and tuple(content[name])
-        return Description(**content)
-    except (KeyError, TypeError) as error:
-        raise UserError(f"{path / FILE} lacks or adds something: {error}.") from None
+        return checked(content)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path / FILE} does not say what a dataset must: {error}.") from None
+
+
+def checked(content: dict[str, Any]) -> Description:
+    """The description that the fields make; an error that names the first one of a wrong type or value."""
+    for name in ("pixel_mean", "pixel_std"):
+        content[name] = content[name] and tuple(map(float, content[name]))
+    description = Description(**content)
+    for name in ("n", "shard_size"):
+        number = getattr(description, name)
+        if type(number) is not int or number < (1 if name == "shard_size" else 0):
+            raise ValueError(f"{name} is {number!r}")
+    if not isinstance(description.complete, bool):
+        raise ValueError(f"complete is {description.complete!r}")
+    settings = description.settings
+    for name, kinds in SETTINGS.items():
+        if not isinstance(settings[name], kinds):
+            raise ValueError(f"{name} is {settings[name]!r}")
+    if not 1 <= settings["size"] <= LARGEST:
+        raise ValueError(f"size is {settings['size']}")
+    World.from_dict(settings["world"])
+    return description
 
 
 def write_description(path: Path, description: Description) -> None:
@@ -133,10 +155,12 @@ def open_folder(path: Path | str) -> Folder:
             raise UserError(f"{path / manifest.FILE} was changed after it was written: its digest does not match.")
         if list(missing_ranges(description.n, entries)):
             raise UserError(f"{path} says that it is complete, but its manifest lacks images.")
+    if (path / SHARDS).is_symlink():
+        raise UserError(f"{path / SHARDS} is a link; a dataset's shards lie in its own folder.")
     folder = Folder(path, description, tuple(entries))
     for entry in entries:
         shard = folder.shard_path(entry)
-        size = shard.stat().st_size if shard.is_file() else None
+        size = shard.stat().st_size if shard.is_file() and not shard.is_symlink() else None
         if size != entry.bytes:
             what = "is missing" if size is None else f"has {size} bytes instead of {entry.bytes}"
             raise UserError(f"The shard {shard} {what}; {MEND}")
@@ -144,7 +168,7 @@ def open_folder(path: Path | str) -> Folder:
 
 
 def missing_ranges(n: int, entries: Sequence[Entry]) -> Iterator[tuple[int, int]]:
-    """The ranges [first, stop) of 0 … n-1 that no entry covers; overlapping entries are an error."""
+    """The ranges [first, stop) of 0 … n-1 that no entry covers; entries that overlap or go beyond n are an error."""
     position = 0
     for entry in entries:
         if entry.first < position:
@@ -152,41 +176,10 @@ def missing_ranges(n: int, entries: Sequence[Entry]) -> Iterator[tuple[int, int]
         if entry.first > position:
             yield position, entry.first
         position = entry.stop
+    if position > n:
+        raise UserError(f"The manifest lists images up to number {position - 1}, but there are only {n}.")
     if position < n:
         yield position, n
-
-
-def plan(description: Description, entries: Sequence[Entry]) -> list[Job]:
-    """The shards still to make. Shard k covers images k·K … (k+1)·K-1 below n, in whatever steps n grew."""
-    by_first = {entry.first: entry for entry in entries}
-    size, n = description.shard_size, description.n
-    shards = -(-n // size)
-    jobs = []
-    for k in range(shards):
-        first, count = k * size, min(size, n - k * size)
-        entry = by_first.get(first)
-        if entry is None or entry.count < count:
-            jobs.append(Job(manifest.shard_name(k, shards), first, count, entry))
-    return jobs
-
-
-def finish(path: Path, description: Description) -> Description:
-    """Close a folder all of whose shards are there: sorted manifest, totals, pixel mean and std, digest."""
-    entries = manifest.read_entries(path)
-    shards_sha256 = manifest.write_entries(path, entries)
-    pixels = description.n * description.size**2
-    sums = [sum(entry.pixel_sum[c] for entry in entries) for c in range(3)]
-    squares = [sum(entry.pixel_sum_squares[c] for entry in entries) for c in range(3)]
-    description = replace(
-        description,
-        complete=True,
-        bytes=sum(entry.bytes for entry in entries),
-        pixel_mean=tuple(s / pixels / 255 for s in sums),
-        pixel_std=tuple(sqrt(pixels * q - s * s) / pixels / 255 for s, q in zip(sums, squares, strict=True)),
-        shards_sha256=shards_sha256,
-    )
-    write_description(path, description)
-    return description
 
 
 def differences(ours: dict[str, Any], theirs: dict[str, Any], above: str = "") -> list[str]:
@@ -199,45 +192,3 @@ def differences(ours: dict[str, Any], theirs: dict[str, Any], above: str = "") -
         elif a != b:
             found.append(f"{above}{name}: {a} there, {b} asked for")
     return found
-
-
-def begin(
-    path: Path, settings: dict[str, Any], n: int, shard_size: int | None, *, cleared: bool = False
-) -> Description:
-    """Create the folder, continue it, or grow it; refuse a folder of something else, naming the difference.
-
-    `cleared` says that our own dataset was just deleted from it: what else lies there was accepted before.
-    """
-    if not is_dataset(path):
-        if not cleared and path.exists() and (not path.is_dir() or any(p.name != ".lock" for p in path.iterdir())):
-            raise UserError(f"{path} exists and is not a dataset folder; choose another --out.")
-        description = Description(settings, n, shard_size or default_shard_size(n))
-    else:
-        old = read_description(path)
-        differ = differences(old.settings, settings)
-        if shard_size not in (None, old.shard_size):
-            differ.append(f"shard_size: {old.shard_size} there, {shard_size} asked for")
-        if differ:
-            raise UserError(f"{path} holds another dataset ({'; '.join(differ)}); choose another --out, or --fresh.")
-        if n < old.n:
-            raise UserError(f"{path} holds {old.n} images already; n can grow, not shrink to {n}.")
-        if old.complete and n == old.n:
-            return old
-        description = Description(settings, n, old.shard_size)
-    (path / SHARDS).mkdir(parents=True, exist_ok=True)
-    write_description(path, description)
-    return description
-
-
-def default_shard_size(n: int) -> int:
-    """256 images (about 7 MB); smaller for small datasets, so that several workers share them."""
-    return min(256, max(8, -(-n // 8)))
-
-
-def remove_dataset(path: Path) -> int:
-    """Delete the files that the folder's manifest lists and those beside it that we wrote; returns how many."""
-    listed = [path / SHARDS / entry.name for entry in manifest.readable_entries(path)]
-    files = [file for file in [*listed, *(path / part for part in PARTS)] if file.is_file()]
-    for file in files:
-        file.unlink()
-    return len(files)

@@ -20,7 +20,8 @@ from ident3d.loaders import manifest, published
 from ident3d.loaders.archives import Place, places
 from ident3d.loaders.card import write_card
 from ident3d.loaders.files import TEMPORARY, lock, remove_partial_files, sha256, write_atomically
-from ident3d.loaders.folder import SHARDS, Job, begin, finish, plan
+from ident3d.loaders.folder import SHARDS
+from ident3d.loaders.making import Job, begin, finish, plan
 from ident3d.loaders.manifest import Entry, entry_of
 from ident3d.loaders.provenance import record_run
 from ident3d.loaders.published import NO_CLASS, ORIGINS, Split
@@ -87,8 +88,7 @@ def import_(
                     for entry in run(out, settings, jobs, content, workers or cores()):
                         manifest.append_entry(out, entry)
                         bar.update(entry.count)
-                description = finish(out, description)
-                write_card(out, description)
+                description = finish(out, description, write_card)
                 record_run(out, started, imported=str(source.name), images=sum(job.count for job in jobs))
         finally:
             scratch.unlink(missing_ok=True)

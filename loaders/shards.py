@@ -6,6 +6,8 @@ format, a third of the time (`ident3d bench shards`).
 
 import io
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,13 @@ from ident3d.errors import UserError
 FORMAT = "ident3d-shard"
 FORMAT_VERSION = 1
 GZIP_LEVEL = 9
+MOST_INFLATED = 1100  # deflate makes at most 1032 bytes of one
+KINDS: dict[str, tuple[type, int]] = {
+    "raw_latents": (np.float32, 2),
+    "scene_latents": (np.float32, 2),
+    "index": (np.int64, 1),
+    "class": (np.int8, 1),
+}
 MEND = "`ident3d verify --repair`, then the same `ident3d render` makes it again."
 
 
@@ -73,30 +82,36 @@ def encode_shard(shard: Shard, settings: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def read_shard(path: Path) -> Shard:
-    """All of a shard file, every image inflated. Any damage is one sentence that names the file."""
+@contextmanager
+def told_in_a_sentence(path: Path) -> Iterator[None]:
+    """Turn whatever a missing or damaged shard makes HDF5 and the decoder say into one sentence that names the file."""
     try:
-        with h5py.File(path, "r") as file:
-            check_layout(file, path)
-            dataset = file["images"]
-            images = np.empty(dataset.shape, np.uint8)
-            for i in range(len(images)):
-                mask, chunk = dataset.id.read_direct_chunk((i, 0, 0, 0))
-                images[i] = inflate(chunk, mask, images[i].shape)
-            latents = {name: file[name][()] for name in file if name != "images"}
-            classes = latents.pop("class", None)
-            return Shard(images, **latents, classes=classes)
+        yield
+    except UserError:
+        raise
     except FileNotFoundError:
         raise UserError(f"The shard {path} is missing; {MEND}") from None
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError, deflate.DeflateError) as error:
-        if isinstance(error, UserError):
-            raise
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError, MemoryError, deflate.DeflateError) as error:
         raise UserError(f"The shard {path} is damaged ({error}); {MEND}") from None
+
+
+def read_shard(path: Path) -> Shard:
+    """All of a shard file, every image inflated."""
+    with told_in_a_sentence(path), h5py.File(path, "r") as file:
+        check_layout(file, path)
+        dataset = file["images"]
+        images = np.empty(dataset.shape, np.uint8)
+        for i in range(len(images)):
+            mask, chunk = dataset.id.read_direct_chunk((i, 0, 0, 0))
+            images[i] = inflate(chunk, mask, images[i].shape)
+        latents = {name: file[name][()] for name in file if name != "images"}
+        classes = latents.pop("class", None)
+        return Shard(images, **latents, classes=classes)
 
 
 def read_settings(path: Path) -> dict[str, Any]:
     """The settings that a shard file records of itself."""
-    with h5py.File(path, "r") as file:
+    with told_in_a_sentence(path), h5py.File(path, "r") as file:
         check_layout(file, path)
         settings: dict[str, Any] = json.loads(bytes(file.attrs["settings"]).decode())
         return settings
@@ -136,6 +151,11 @@ def check_layout(file: h5py.File, path: Path) -> None:
     shape = images.shape
     if images.dtype != np.uint8 or len(shape) != 4 or shape[3] != 3 or images.chunks != (1, *shape[1:]):
         raise UserError(f"{path} stores its images in another way than one uint8 chunk of H×W×3 each.")
+    if images.nbytes > MOST_INFLATED * file.id.get_filesize():
+        raise UserError(f"{path} claims {images.nbytes:,} bytes of images, more than a file of its size can hold.")
+    for name, (kind, dimensions) in KINDS.items():
+        if name in file and (file[name].dtype != kind or file[name].ndim != dimensions):
+            raise UserError(f"{path} stores {name} as {file[name].dtype} of {file[name].ndim} dimensions.")
     layout = images.id.get_create_plist()
     if [layout.get_filter(k)[0] for k in range(layout.get_nfilters())] != [h5py.h5z.FILTER_DEFLATE]:
         raise UserError(f"{path} stores its images through another filter than gzip.")

@@ -4,6 +4,7 @@ import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ def read_latents_file(path: Path) -> NDArray[Any]:
     """A .npy file of raw latents, without pickle."""
     try:
         loaded = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, BadZipFile, MemoryError) as error:
         raise UserError(f"{path} cannot be read as a .npy file of numbers: {error}.") from None
     if not isinstance(loaded, np.ndarray):
         raise UserError(f"{path} holds several arrays; --latents takes a .npy file with one.")
@@ -50,13 +51,21 @@ def npy_bytes(raw: NDArray[np.float32]) -> bytes:
     return buffer.getvalue()
 
 
+def copy_is_sound(folder: Path, settings: Mapping[str, Any]) -> bool:
+    """Whether the folder's copy of the latents file, where its source is one, is as it was recorded."""
+    source, copy = settings["source"], folder / COPY
+    if source["kind"] != "file":
+        return True
+    return copy.is_file() and not copy.is_symlink() and sha256_of_file(copy) == source["sha256"]
+
+
 def recorded_latents(folder: Path, settings: Mapping[str, Any], first: int, count: int) -> Draws | None:
     """Raw latents and classes of images first … first+count-1 as their source gives them; None for imported data."""
     source = settings["source"]
     if source["kind"] == "draw":
         return draw(world_of(settings), seed=source["seed"], split=source["split"], start=first, count=count)
     if source["kind"] == "file":
-        if sha256_of_file(folder / COPY) != source["sha256"]:
+        if not copy_is_sound(folder, settings):
             raise UserError(f"{folder / COPY} is not the file that this dataset was begun with.")
         raw = read_latents_file(folder / COPY)[first : first + count].astype(np.float32)
         classes = world_of(settings).drawn_classes

@@ -1,7 +1,8 @@
 """``verify``: reads every byte of a dataset once and compares it with what the folder says of itself."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from ident3d.loaders.folder import (
     read_description,
     write_description,
 )
+from ident3d.loaders.making import reopened
 from ident3d.loaders.manifest import Entry
 from ident3d.loaders.shards import Shard, read_settings, read_shard
-from ident3d.loaders.source import recorded_latents, world_of
+from ident3d.loaders.source import COPY, copy_is_sound, recorded_latents, world_of
 from ident3d.progress import progress_bar
 
 
@@ -57,21 +59,27 @@ def verify(path: Path | str, *, repair: bool = False, show_progress: bool = True
     path = Path(path)
     if not path.is_dir() or not (is_dataset(path) or (path / manifest.FILE).exists()):
         raise UserError(f"{path} is not a dataset folder.")
-    description, problems = described(path)
-    entries, more = listed(path, description)
-    problems += more
-    good, broken = 0, set[str]()
-    total = sum(entry.count for entry in entries)
-    with progress_bar(total, "images", show=show_progress) as bar:
-        for entry in entries:
-            found = shard_problems(path, description.settings, entry)
-            problems += [Problem(f"{entry.name}: {what}", entry.name) for what in found]
-            good += 0 if found else entry.count
-            broken |= {entry.name} if found else set()
-            bar.update(entry.count)
-    missing = description.n - sum(entry.count for entry in entries)
-    if repair and problems:
-        remove_broken(path, description, [entry for entry in entries if entry.name not in broken], broken)
+    with lock(path) if repair else nullcontext():
+        description, problems = described(path)
+        entries, more = listed(path, description)
+        problems += more
+        copy_is_good = copy_is_sound(path, description.settings)
+        if not copy_is_good:
+            problems.append(Problem(f"{COPY} is not the file of latents that this dataset was begun with."))
+        good, broken = 0, set[str]()
+        with progress_bar(sum(entry.count for entry in entries), "images", show=show_progress) as bar:
+            for entry in entries:
+                found = shard_problems(path, description.settings, entry, compare_latents=copy_is_good)
+                problems += [Problem(f"{entry.name}: {what}", entry.name) for what in found]
+                good += 0 if found else entry.count
+                broken |= {entry.name} if found else set()
+                bar.update(entry.count)
+        missing = max(0, description.n - sum(entry.count for entry in entries))
+        if repair and problems:
+            keep = [entry for entry in entries if entry.name not in broken]
+            remove_broken(path, description, keep, broken)
+            if not copy_is_good:
+                (path / COPY).unlink(missing_ok=True)
     return Verified(path, good, missing, tuple(problems), repaired=repair and bool(problems))
 
 
@@ -84,20 +92,25 @@ def described(path: Path) -> tuple[Description, list[Problem]]:
         for entry in entries:
             try:
                 settings = read_settings(path / SHARDS / entry.name)
-            except (UserError, OSError):
+            except UserError:
                 continue
-            rebuilt = Description(settings, max(e.stop for e in entries), max(e.count for e in entries))
-            return rebuilt, [Problem(str(error))]
+            number = int(entry.name.removesuffix(".h5"))
+            size = entry.first // number if number else entry.count
+            return Description(settings, max(e.stop for e in entries), max(1, size)), [Problem(str(error))]
         raise
 
 
 def listed(path: Path, description: Description) -> tuple[list[Entry], list[Problem]]:
-    """The manifest's entries, and what is wrong with the manifest itself."""
+    """The manifest's entries without overlap, and what is wrong with the manifest itself."""
     try:
         entries = manifest.read_entries(path)
         list(missing_ranges(description.n, entries))
     except UserError as error:
-        return manifest.readable_entries(path), [Problem(str(error))]
+        kept: list[Entry] = []
+        for entry in manifest.readable_entries(path):
+            if entry.first >= (kept[-1].stop if kept else 0) and entry.stop <= description.n:
+                kept.append(entry)
+        return kept, [Problem(str(error))]
     if description.complete and sha256_of_file(path / manifest.FILE) != description.shards_sha256:
         return entries, [
             Problem(f"{path / manifest.FILE} was changed after it was written: its digest does not match.")
@@ -105,10 +118,10 @@ def listed(path: Path, description: Description) -> tuple[list[Entry], list[Prob
     return entries, []
 
 
-def shard_problems(path: Path, settings: dict[str, Any], entry: Entry) -> list[str]:
+def shard_problems(path: Path, settings: dict[str, Any], entry: Entry, *, compare_latents: bool = True) -> list[str]:
     """What is wrong with one shard, in words; an empty list if nothing is."""
     file = path / SHARDS / entry.name
-    if not file.is_file():
+    if not file.is_file() or file.is_symlink():
         return ["the file is missing"]
     if sha256(file.read_bytes()) != entry.sha256:
         return ["the file does not match its sha256"]
@@ -116,12 +129,14 @@ def shard_problems(path: Path, settings: dict[str, Any], entry: Entry) -> list[s
         shard = read_shard(file)
         if read_settings(file) != settings:
             return ["the shard was made with other settings than the dataset"]
+        return content_problems(path, settings, entry, shard, compare_latents=compare_latents)
     except UserError as error:
         return [str(error)]
-    return content_problems(path, settings, entry, shard)
 
 
-def content_problems(path: Path, settings: dict[str, Any], entry: Entry, shard: Shard) -> list[str]:
+def content_problems(
+    path: Path, settings: dict[str, Any], entry: Entry, shard: Shard, *, compare_latents: bool = True
+) -> list[str]:
     """Whether images, indices and latents are those that the manifest and the recorded source name."""
     found = []
     size = settings["size"]
@@ -133,10 +148,7 @@ def content_problems(path: Path, settings: dict[str, Any], entry: Entry, shard: 
         found.append("the pixels do not add up to the manifest's sums")
     if not (np.abs(shard.raw_latents) <= 1).all():
         found.append("a raw latent is outside [-1, 1]")
-    try:
-        due = recorded_latents(path, settings, entry.first, entry.count)
-    except UserError as error:
-        return [*found, str(error)]
+    due = recorded_latents(path, settings, entry.first, entry.count) if compare_latents else None
     if due is not None:
         if not np.array_equal(shard.raw_latents, due.raw):
             found.append("the raw latents are not those of the recorded source")
@@ -150,13 +162,10 @@ def content_problems(path: Path, settings: dict[str, Any], entry: Entry, shard: 
 
 
 def remove_broken(path: Path, description: Description, keep: Sequence[Entry], broken: set[str]) -> None:
-    """Delete broken shards, then list what is left; the folder says that it is incomplete until `render` has run."""
-    with lock(path):
-        write_description(
-            path, replace(description, complete=False, bytes=None, pixel_mean=None, pixel_std=None, shards_sha256=None)
-        )
-        manifest.write_entries(path, keep)
-        for name in broken:
-            (path / SHARDS / name).unlink(missing_ok=True)
-        remove_partial_files(path)
-        remove_partial_files(path / SHARDS)
+    """Delete broken shards and list what is left; the folder is incomplete until `render` has run."""
+    write_description(path, reopened(description))
+    manifest.write_entries(path, keep)
+    for name in broken:
+        (path / SHARDS / name).unlink(missing_ok=True)
+    remove_partial_files(path)
+    remove_partial_files(path / SHARDS)

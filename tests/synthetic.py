@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ident3d.jobs import entry_of
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
-from ident3d.loaders import folder, manifest
+from ident3d.loaders import folder, making, manifest
 from ident3d.loaders.files import write_atomically
+from ident3d.loaders.manifest import entry_of
 from ident3d.loaders.shards import Shard, encode_shard
 from ident3d.loaders.source import drawn
 
@@ -41,8 +41,9 @@ def make_dataset(
     """A dataset folder of `n` such pictures at latents of the scene, with classes i mod `classes` where asked for."""
     world = World(scene)
     settings: dict[str, Any] = {"world": world.as_dict(), "size": size, "source": drawn(seed, "train")}
-    description = folder.begin(path, settings, n, shard_size)
-    for job in folder.plan(description, manifest.read_entries(path)):
+    settings |= {"quality": None, "material": "none", "device": "none", "versions": {}}
+    description = making.begin(path, settings, n, shard_size)
+    for job in making.plan(description, manifest.read_entries(path)):
         raw = draw(world, seed=seed, split="train", start=job.first, count=job.count).raw
         index = np.arange(job.first, job.first + job.count, dtype=np.int64)
         kinds = (index % classes).astype(np.int8) if classes else None
@@ -51,5 +52,5 @@ def make_dataset(
         write_atomically(path / folder.SHARDS / job.name, data)
         manifest.append_entry(path, entry_of(job.name, shard, data))
     if finished:
-        folder.finish(path, description)
+        making.finish(path, description)
     return path

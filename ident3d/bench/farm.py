@@ -10,10 +10,12 @@ from tempfile import TemporaryDirectory
 import psutil
 from tabulate import tabulate
 
+from ident3d.cluster import embedded_cluster
 from ident3d.errors import UserError
-from ident3d.farm import cores, embedded_cluster, run_jobs
-from ident3d.loaders.folder import begin, plan
+from ident3d.farm import Failure, run_jobs
+from ident3d.loaders.making import begin, plan
 from ident3d.loaders.source import drawn
+from ident3d.processors import cores
 from ident3d.progress import progress_bar
 from ident3d.recipe import THREE_D_IDENT, Recipe
 
@@ -72,7 +74,7 @@ def measure(recipe: Recipe, workers: int, images: int) -> Run:
     times: list[float] = []
     with TemporaryDirectory() as scratch, progress_bar(total, "images") as bar, embedded_cluster(workers) as client:
         settings = recipe.settings(drawn(recipe.seed, recipe.split))
-        description = begin(Path(scratch), settings, total, min(50, max(5, images // 5)), cleared=True)
+        description = begin(Path(scratch), settings, total, min(50, max(5, images // 5)))
         pids = client.run(os.getpid).values()
 
         def on_images(change: int) -> None:
@@ -82,7 +84,8 @@ def measure(recipe: Recipe, workers: int, images: int) -> Run:
             if mark in marks and mark not in memory:
                 memory[mark] = max(psutil.Process(pid).memory_info().rss for pid in pids) / MIB
 
-        failures = run_jobs(
+        failures: list[Failure] = []
+        run_jobs(
             client,
             plan(description, []),
             Path(scratch),
@@ -90,6 +93,7 @@ def measure(recipe: Recipe, workers: int, images: int) -> Run:
             threads=1,
             on_entry=lambda entry: None,
             on_images=on_images,
+            on_failure=failures.append,
         )
     if failures:
         raise UserError(f"The farm failed: {failures[0].reason}")

@@ -50,7 +50,9 @@ def render(
       ident3d render --n 10000 --size 64 --fix rotation=0     a small study
     """
     from ident3d.estimates import estimate
-    from ident3d.rendering import render, target
+    from ident3d.loaders.folder import is_dataset
+    from ident3d.orders import order
+    from ident3d.rendering import render
 
     recipe = recipe_of(recipe_settings)
     if dry_run:
@@ -68,8 +70,9 @@ def render(
             )
         return 0
     if fresh and not yes:
-        _, path = target(n, recipe, out=out, root=root, latents=latents)
-        click.confirm(f"Delete the dataset in {path}?", abort=True)
+        path = order(n, recipe, out=out, root=root, latents=latents, workers=workers).path
+        if is_dataset(path):
+            click.confirm(f"Delete the dataset in {path}?", abort=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a batch system's stop is a Ctrl-C
     try:
         done = render(

@@ -14,8 +14,9 @@ from torch.utils.data import DataLoader
 
 from ident3d.errors import UserError
 from ident3d.loaders.files import sha256
-from ident3d.loaders.folder import open_folder, remove_dataset
+from ident3d.loaders.folder import open_folder
 from ident3d.loaders.images import ImageDataset, normalise
+from ident3d.loaders.making import remove_dataset
 from ident3d.loaders.pack import DATA, FILE, pack
 
 N, SIZE = 40, 16

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from ident3d.errors import UserError
 from ident3d.loaders import manifest
-from ident3d.loaders.folder import Description, missing_ranges, plan
+from ident3d.loaders.folder import Description, missing_ranges
+from ident3d.loaders.making import plan
 from ident3d.loaders.manifest import Entry, append_entry, parse_line, read_entries, shard_name, write_entries
 
 

@@ -10,7 +10,7 @@ import pytest
 from synthetic import make_dataset
 
 from ident3d.errors import UserError
-from ident3d.loaders import folder, manifest
+from ident3d.loaders import folder, making, manifest
 from ident3d.loaders.files import sha256
 from ident3d.loaders.images import ImageDataset
 from ident3d.loaders.shards import check_layout
@@ -23,7 +23,7 @@ def reseal(path: Path) -> None:
     data = folder.Folder(path, description, tuple(entries)).shard_path(entries[0]).read_bytes()
     changed = json.loads(entries[0].line()) | {"bytes": len(data), "sha256": sha256(data)}
     manifest.write_entries(path, [manifest.parse_line(json.dumps(changed)), *entries[1:]])
-    folder.finish(path, description)
+    making.finish(path, description)
 
 
 def replace(file: h5py.File, name: str, **options: object) -> None:

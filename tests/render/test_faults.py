@@ -18,7 +18,8 @@ from render.conftest import TINY, contents
 from ident3d.errors import UserError
 from ident3d.farm import embedded_cluster, run_jobs
 from ident3d.loaders import manifest
-from ident3d.loaders.folder import begin, open_folder, plan
+from ident3d.loaders.folder import open_folder
+from ident3d.loaders.making import begin, plan
 from ident3d.loaders.source import drawn
 from ident3d.loaders.verify import verify
 from ident3d.rendering import render

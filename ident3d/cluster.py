@@ -1,0 +1,119 @@
+"""The embedded cluster: dask.distributed's worker processes under nannies on this machine, for this process alone."""
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+from ident3d.errors import UserError
+
+try:
+    import dask
+    from distributed import Client, LocalCluster
+    from distributed.security import Security
+except ImportError as error:
+    raise UserError("Rendering needs dask.distributed: pip install 'ident3d[render]'.") from error
+
+RETRIES = 2
+
+# one shard at a time on each worker; the others wait at the scheduler, so that a death costs one job at most
+DASK_SETTINGS = {
+    "distributed.scheduler.worker-saturation": 1.0,
+    "distributed.scheduler.allowed-failures": RETRIES,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.comm.timeouts.connect": "30s",
+}
+
+
+@contextmanager
+def embedded_cluster(workers: int) -> Iterator[Client]:
+    """A cluster of `workers` single-threaded processes on this machine.
+
+    It listens on loopback only, and only to those who hold the key made for this run: a scheduler runs whatever code is
+    sent to it, and loopback belongs to every user of a machine.
+    """
+    with dask.config.set(DASK_SETTINGS), quiet(), hidden_main():
+        with deferred_interrupts():
+            cluster = LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+                security=Security.temporary(),
+                silence_logs=logging.CRITICAL,
+            )
+        try:
+            with Client(cluster, set_as_default=False) as client:
+                try:
+                    yield client
+                finally:
+                    kill_workers(cluster)
+        finally:
+            kill_workers(cluster)
+            with suppress(TimeoutError):
+                cluster.close(timeout=2)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep Dask's own remarks off the terminal: a killed worker makes many, and what matters is told by us."""
+    logger = logging.getLogger("distributed")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextmanager
+def hidden_main() -> Iterator[None]:
+    """Let spawned workers import nothing of the script that called us: it may have no ``__name__`` guard."""
+    main = sys.modules["__main__"]
+    kept: dict[str, Any] = {name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if hasattr(main, name)}
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        del main.__spec__
+        main.__dict__.update(kept)
+
+
+@contextmanager
+def deferred_interrupts() -> Iterator[None]:
+    """Hear Ctrl-C and SIGTERM only at the end: a cluster that is half begun cannot be closed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        heard.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if heard:
+            signal.raise_signal(heard[0])
+
+
+def kill_workers(cluster: LocalCluster) -> None:
+    """End the worker processes at once: a shard in the making is worth nothing, and Blender does not listen."""
+    for nanny in cluster.workers.values():
+        nanny.auto_restart = False
+        process = getattr(nanny, "process", None)
+        pid = process and process.pid
+        if pid:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)

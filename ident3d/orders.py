@@ -1,0 +1,63 @@
+"""An order: what `render` and `estimate` are asked for, checked and made definite before anything is written."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ident3d.devices import resolve_device
+from ident3d.errors import UserError
+from ident3d.loaders.source import copied, drawn, npy_bytes, read_latents_file
+from ident3d.processors import cores
+from ident3d.recipe import Recipe
+from ident3d.root import data_root
+
+
+@dataclass(frozen=True)
+class Order:
+    """How many images of which recipe go where, by how many workers with how many threads each."""
+
+    n: int
+    recipe: Recipe
+    path: Path
+    workers: int
+    threads: int
+    source: dict[str, Any]
+    latents_copy: bytes | None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything that pixels depend on, as the manifest keeps it."""
+        return self.recipe.settings(self.source)
+
+
+def order(
+    n: int | None,
+    recipe: Recipe,
+    *,
+    out: Path | None = None,
+    root: Path | None = None,
+    latents: Path | None = None,
+    workers: int | None = None,
+) -> Order:
+    """Check every setting; fill in what was left open: n from the latents file, device, folder and workers."""
+    recipe.check()
+    source, latents_copy = drawn(recipe.seed, recipe.split), None
+    if latents is not None:
+        raw = recipe.world.check_raw(read_latents_file(latents))
+        latents_copy = npy_bytes(raw)
+        source = copied(latents_copy, recipe.seed, recipe.split)
+        n = len(raw) if n is None else n
+        if n > len(raw):
+            raise UserError(f"{latents} has {len(raw)} rows of latents, fewer than the {n} images asked for.")
+    if n is None:
+        raise UserError("Say how many images to render, as in --n 1000.")
+    if n <= 0:
+        raise UserError(f"The number of images must be positive, not {n}.")
+    if workers is not None and workers < 1:
+        raise UserError(f"The number of workers must be positive, not {workers}.")
+    device = resolve_device(recipe.device)
+    recipe = replace(recipe, device=device.kind)
+    most = None if device.kind == "cpu" else device.count  # one process a GPU
+    workers = min(workers or most or cores(), most or workers or cores())
+    path = out or data_root(root) / recipe.name(n, source)
+    return Order(n, recipe, path, workers, max(1, cores() // workers), source, latents_copy)

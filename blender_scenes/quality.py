@@ -24,8 +24,6 @@ class Quality:
     """Paths of the pixels in the box around the object: after denoising, most of the error is along its edges."""
     spots: int
     """Equal parts that the spotlight is split into: 1 as published, 2 for equal shares of all lights."""
-    light_mis: bool
-    """Whether paths also hit lights by the surface's own scattering, weighted against picking the light."""
     pattern: Literal["AUTOMATIC", "TABULATED_SOBOL", "BLUE_NOISE"]
     """Cycles' sampling pattern."""
     denoising: Denoising
@@ -37,9 +35,9 @@ class Quality:
 
 
 QUALITIES: dict[str, Quality] = {
-    "reference": Quality(512, 512, 512, spots=1, light_mis=True, pattern="AUTOMATIC", denoising="cycles"),
-    "standard": Quality(4, 8, 20, spots=2, light_mis=False, pattern="TABULATED_SOBOL", denoising="balanced"),
-    "draft": Quality(4, 4, 8, spots=2, light_mis=False, pattern="TABULATED_SOBOL", denoising="fast"),
-    "truth": Quality(1024, 1024, 1024, spots=1, light_mis=True, pattern="AUTOMATIC", denoising="none"),
+    "reference": Quality(512, 512, 512, spots=1, pattern="AUTOMATIC", denoising="cycles"),
+    "standard": Quality(4, 8, 20, spots=2, pattern="TABULATED_SOBOL", denoising="balanced"),
+    "draft": Quality(4, 4, 8, spots=2, pattern="TABULATED_SOBOL", denoising="fast"),
+    "truth": Quality(1024, 1024, 1024, spots=1, pattern="AUTOMATIC", denoising="none"),
 }
 """`reference` is the paper's; `standard` the default; `truth` is what the benchmark measures the others against."""

@@ -52,7 +52,7 @@ def _light(kind: Literal["SUN", "AREA", "SPOT"], name: str, energy: float) -> An
     return data
 
 
-def build_stage(material: bpy.types.Material, *, spots: int, light_mis: bool) -> Stage:
+def build_stage(material: bpy.types.Material, *, spots: int) -> Stage:
     """Fill the empty scene: camera, sun, area light, the spotlight as `spots` equal parts, ground and actor."""
     _camera()
     sun = _light("SUN", "sun", 0.5)
@@ -64,8 +64,6 @@ def build_stage(material: bpy.types.Material, *, spots: int, light_mis: bool) ->
     spot = _light("SPOT", "spot", _SPOT_WATTS / spots)
     spot.spot_size, spot.spot_blend, spot.shadow_soft_size, spot.use_soft_falloff = np.radians(35.0), 0.1, 0.5, True
     parts = tuple(_link(f"spot {part}", spot) for part in range(spots))
-    for light in (sun, area, spot):
-        light.cycles.use_multiple_importance_sampling = light_mis
 
     plane = bpy.data.meshes.new("ground")
     plane.from_pydata([(-750, -750, 0), (750, -750, 0), (750, 750, 0), (-750, 750, 0)], [], [(0, 1, 2, 3)])

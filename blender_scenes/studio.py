@@ -62,7 +62,7 @@ class Studio:
             configure(self.quality, size, threads=threads)
             self.device = choose_device(device, gpu_index)
             self._material = MATERIALS[material]()
-            self._stage = build_stage(self._material, spots=self.quality.spots, light_mis=self.quality.light_mis)
+            self._stage = build_stage(self._material, spots=self.quality.spots)
             if self.quality.denoising not in ("none", "cycles"):
                 self._denoiser = Denoiser(size, precision=self.quality.denoising)
         self.add_mesh("Teapot", *teapot())

@@ -178,7 +178,7 @@ def test_more_samples_come_closer_to_the_truth() -> None:
     from ident3d.blender_scenes.studio import Studio
 
     images = {}
-    many = Quality(256, 256, 256, spots=1, light_mis=True, pattern="AUTOMATIC", denoising="none")
+    many = Quality(256, 256, 256, spots=1, pattern="AUTOMATIC", denoising="none")
     for name in ("draft", "standard", many):
         with Studio(size=SIZE, quality=name) as studio:
             images[name] = studio.render(SCENES[4], seed=hash(name) % 1000)

@@ -70,6 +70,11 @@ class Commands(click.Group):
             sys.exit(0)
         except click.ClickException as error:
             fail(error.format_message())
+        except BrokenPipeError:
+            sys.exit(1)  # whoever read our output has gone
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            fail(f"{where}{error.strerror or error}.")
         except (click.Abort, KeyboardInterrupt):
             click.echo("Interrupted.", err=True)
             sys.exit(130)

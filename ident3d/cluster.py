@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from types import FrameType
 from typing import Any
 
@@ -89,7 +90,11 @@ def hidden_main() -> Iterator[None]:
 
 @contextmanager
 def deferred_interrupts() -> Iterator[None]:
-    """Hear Ctrl-C and SIGTERM only at the end: a cluster that is half begun cannot be closed."""
+    """Hear Ctrl-C and SIGTERM only at the end: a cluster that is half begun cannot be closed.
+
+    SIGINT is blocked meanwhile, and so for good in the threads and processes begun meanwhile: a terminal sends Ctrl-C
+    to the workers too, where it would only make noise.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -99,9 +104,12 @@ def deferred_interrupts() -> Iterator[None]:
         heard.append(number)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    resource_tracker.ensure_running()  # now, because starting it unblocks SIGINT
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         for number, handler in before.items():
             signal.signal(number, handler)
         if heard:

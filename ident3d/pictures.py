@@ -65,6 +65,8 @@ def traverse(
     """
     recipe.check()
     world = recipe.world
+    if world.periodic:
+        raise UserError("The periodic world's angles lie on a sphere together; traverse 3dident --angle-range 3.14.")
     classes = world.drawn_classes
     steps = (2 if classes else 7) if steps is None else steps
     if steps < 2:

@@ -20,7 +20,7 @@ def write_card(folder: Path, description: Description, mesh_credits: Sequence[st
     first = read_shard(folder / SHARDS / read_entries(folder)[0].name)
     sheet = contact_sheet(list(first.images[:12]), columns=min(6, len(first.images)))
     save_picture(sheet, folder / "sample.png")
-    write_atomically(folder / "README.md", card(folder.name, description, mesh_credits).encode())
+    write_atomically(folder / "README.md", card(folder.resolve().name, description, mesh_credits).encode())
 
 
 def card(name: str, description: Description, mesh_credits: Sequence[str] = ()) -> str:

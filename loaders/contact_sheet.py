@@ -1,11 +1,15 @@
 """Pictures of many images at once: a grid with captions."""
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
+
+from ident3d.errors import UserError
+from ident3d.loaders.files import write_atomically
 
 GAP = 4
 INK, PAPER = (40, 40, 40), (255, 255, 255)
@@ -54,8 +58,17 @@ def text_font(size: int) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(str(Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")), size)
 
 
+def check_picture_path(path: Path) -> None:
+    """Refuse, before any work is done, a path that no picture can be saved to."""
+    if path.suffix.lower() not in Image.registered_extensions():
+        raise UserError(f"{path} does not end like a picture; take a name such as {path.stem or 'picture'}.png.")
+    if not path.absolute().parent.is_dir():
+        raise UserError(f"There is no folder {path.absolute().parent} to write {path.name} to.")
+
+
 def save_picture(image: Image.Image, path: Path) -> None:
-    """Save under a temporary name and rename, so that no half picture is ever seen."""
-    temporary = path.with_name(f".partial-{path.name}")
-    image.save(temporary)
-    temporary.replace(path)
+    """Save the picture whole or not at all; the ending names the format."""
+    check_picture_path(path)
+    buffer = io.BytesIO()
+    image.save(buffer, Image.registered_extensions()[path.suffix.lower()])
+    write_atomically(path, buffer.getvalue())

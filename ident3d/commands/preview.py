@@ -9,16 +9,20 @@ from ident3d.commands.options import dataset_argument
 
 @click.command()
 @dataset_argument
-@click.option("--out", type=click.Path(path_type=Path), help="The picture; preview.png beside the dataset by default.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The picture; DIR-preview.png beside the dataset by default."
+)
 @click.option("--count", default=24, show_default=True, help="How many images.")
 @click.option("--columns", default=6, show_default=True, help="Images in a row.")
 @click.option("--latents", "with_latents", is_flag=True, help="Write each image's raw latents below it.")
 def preview(directory: Path, out: Path | None, count: int, columns: int, with_latents: bool) -> None:
     """Draw a contact sheet of a dataset."""
-    from ident3d.loaders.contact_sheet import save_picture
+    from ident3d.loaders.contact_sheet import check_picture_path, save_picture
     from ident3d.pictures import preview
 
+    directory = directory.resolve()
+    out = out or directory.with_name(f"{directory.name}-preview.png")
+    check_picture_path(out)
     sheet = preview(directory, count=count, columns=columns, with_latents=with_latents)
-    out = out or directory.with_name(f"{directory.resolve().name}-preview.png")
     save_picture(sheet, out)
     click.echo(f"{out}: {sheet.width}x{sheet.height} pixels")

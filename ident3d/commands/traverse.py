@@ -20,9 +20,10 @@ def traverse(out: Path, steps: int | None, base: str | None, **recipe_settings: 
     one row per class, with the steps side by side.
     """
     from ident3d.errors import UserError
-    from ident3d.loaders.contact_sheet import save_picture
+    from ident3d.loaders.contact_sheet import check_picture_path, save_picture
     from ident3d.pictures import traverse
 
+    check_picture_path(out)
     try:
         start = None if base is None else [float(value) for value in base.split(",")]
     except ValueError:

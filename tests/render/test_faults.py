@@ -2,21 +2,23 @@
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 from render.conftest import TINY, contents
 
+from ident3d.cluster import embedded_cluster
 from ident3d.errors import UserError
-from ident3d.farm import embedded_cluster, run_jobs
+from ident3d.farm import run_jobs
 from ident3d.loaders import manifest
 from ident3d.loaders.folder import open_folder
 from ident3d.loaders.making import begin, plan
@@ -116,33 +118,39 @@ def test_a_shard_that_keeps_failing_is_reported_and_the_others_are_rendered(data
     assert contents(tmp_path / "data") == contents(dataset64)
 
 
-def test_a_stuck_worker_is_restarted(dataset64: Path, tmp_path: Path) -> None:
-    folder, stopped = tmp_path / "data", list[int]()
-    folder.mkdir()
-    description = begin(folder, TINY.settings(drawn(0, "train")), 64, 16)
+def test_a_stuck_worker_is_restarted_while_the_other_goes_on(dataset64: Path, tmp_path: Path) -> None:
+    folder, stopped, seen = tmp_path / "data", list[float](), list[float]()
+    description = begin(folder, TINY.settings(drawn(0, "train")), 320, 16)
 
     def stop_the_first(change: int) -> None:
         if change > 0 and not stopped:
-            victim = workers_of(os.getpid())[0]
-            stopped.append(victim.pid)
-            victim.suspend()
+            workers_of(os.getpid())[0].suspend()
+            stopped.append(time.monotonic())
 
-    with embedded_cluster(1) as client:
-        failures = run_jobs(
+    with embedded_cluster(2) as client:
+        before = {worker.pid for worker in workers_of(os.getpid())}
+
+        def note(entry: manifest.Entry) -> None:
+            manifest.append_entry(folder, entry)
+            if not seen and {worker.pid for worker in workers_of(os.getpid())} != before:
+                seen.append(time.monotonic())
+
+        run_jobs(
             client,
             plan(description, []),
             folder,
             description.settings,
             threads=1,
-            on_entry=lambda entry: manifest.append_entry(folder, entry),
+            on_entry=note,
             on_images=stop_the_first,
-            stall_seconds=3,
+            on_failure=lambda failure: pytest.fail(failure.reason),
+            stall_seconds=2,
         )
-    assert stopped
-    assert not failures
-    assert {entry.name: entry.sha256 for entry in manifest.read_entries(folder)} == {
-        entry.name: entry.sha256 for entry in manifest.read_entries(dataset64)
-    }
+    assert seen, "the stopped worker was never replaced"
+    entries = manifest.read_entries(folder)
+    assert len(entries) == 20
+    assert seen[0] < (folder / "shards" / entries[-1].name).stat().st_mtime - time.time() + time.monotonic()
+    assert [entry.sha256 for entry in entries[:4]] == [entry.sha256 for entry in manifest.read_entries(dataset64)]
 
 
 def test_ctrl_c_stops_within_seconds_and_says_how_to_go_on(tmp_path: Path) -> None:
@@ -170,41 +178,48 @@ def test_a_second_run_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     assert err.count("\n") == 1
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 400 kB."""
-    mount = tmp_path / "small"
+@contextmanager
+def disk_of(kilobytes: int, mount: Path) -> Iterator[Path]:
+    """A file system of so many kilobytes."""
     mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(mount)]
+    command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(mount)]
     if subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("mounting a small file system needs root")
-    yield mount
-    subprocess.run(["umount", "-l", str(mount)], check=True)
+    try:
+        yield mount
+    finally:
+        subprocess.run(["umount", "-l", str(mount)], check=True)
 
 
-def test_a_full_disk_ends_the_run_with_a_sentence_and_loses_nothing(
-    dataset64: Path, small_disk: Path, tmp_path: Path
-) -> None:
-    ballast = small_disk / "ballast"
-    process = start(small_disk / "data")
-    wait_for(lambda: manifest.read_entries(small_disk / "data"))
-    with suppress(OSError), ballast.open("wb", buffering=0) as file:
-        while file.write(b"0" * 4096):
-            pass
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 2
-    assert err.splitlines()[-1].startswith("Error: The disk of ")
-    open_folder(small_disk / "data")
-    assert not list((small_disk / "data").rglob(".partial-*"))
-    ballast.unlink()
-    subprocess.run(["mount", "-o", "remount,size=30m", str(small_disk)], check=True)
-    assert finish(start(small_disk / "data")) == 0
-    assert contents(small_disk / "data") == contents(dataset64)
+def test_a_full_disk_ends_the_run_with_a_sentence_and_loses_nothing(dataset64: Path, tmp_path: Path) -> None:
+    """Too small by more and more pages, so that the disk is full for a shard, the manifest, the card, the totals."""
+    used = sum(-(-file.stat().st_size // 4096) * 4 for file in dataset64.rglob("*") if file.is_file())
+    sentences = set()
+    for kilobytes in range(used - 40, used + 8, 12):
+        with disk_of(kilobytes, tmp_path / f"disk{kilobytes}") as disk:
+            process = start(disk / "data", "--n", "64")
+            _, err = process.communicate(timeout=120)
+            if process.returncode:
+                assert process.returncode == 2, err
+                assert "Traceback" not in err
+                sentences.add(re.sub(r"disk\d+", "disk", err.splitlines()[-1]))
+            assert not list(disk.rglob(".partial-*"))
+            subprocess.run(["mount", "-o", "remount,size=30m", str(disk)], check=True)
+            assert finish(start(disk / "data")) == 0
+            assert contents(disk / "data") == contents(dataset64)
+    assert sentences
+    assert all(" is full; free some space and run the same command again." in sentence for sentence in sentences)
 
 
-def test_a_run_that_cannot_fit_is_refused_at_the_start(small_disk: Path) -> None:
-    with pytest.raises(UserError, match=r"images need about .* GB free"):
-        render(20_000, TINY, out=small_disk / "data", show_progress=False)
+def test_a_run_that_cannot_fit_is_refused_before_anything_is_written(dataset64: Path, tmp_path: Path) -> None:
+    with disk_of(1000, tmp_path / "disk") as disk:
+        with pytest.raises(UserError, match=r"images need about .* GB free"):
+            render(20_000, TINY, out=disk / "data", show_progress=False)
+        shutil.copytree(dataset64, disk / "other")
+        with pytest.raises(UserError, match=r"images need about .* GB free"):
+            render(20_000, TINY, out=disk / "other", show_progress=False)
+        assert contents(disk / "other") == contents(dataset64)
+        assert render(64, TINY, out=disk / "other", show_progress=False).rendered == 0
 
 
 def flip_a_bit(file: Path) -> None:

@@ -35,4 +35,4 @@ $(READY): pyproject.toml constraints.txt tools/setup
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) .venv-base .build
+	rm -rf $(VENV) .venv-base .build build *.egg-info

@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+for _name in [name for name in os.environ if name.startswith("BLENDER_")]:
+    del os.environ[_name]
 os.environ["BLENDER_USER_RESOURCES"] = os.path.join(os.devnull, "none")  # noqa: PTH118, a place where nothing can be
 
 # A parent that has loaded bpy hands its sys.path to spawned children, where Blender's script folders hide the module.

@@ -11,6 +11,6 @@ class UserError(ValueError):
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     """The error for a name that is not one of `known`, with the nearest known one suggested."""
     names = list(known)
-    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    near = get_close_matches(name, names, n=1, cutoff=0.6)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return UserError(f"There is no {kind} {name!r}; choose one of {', '.join(names)}.{hint}")

@@ -15,8 +15,8 @@ ADVICE: dict[FaissBuild, str] = {
 
 def faiss_build() -> FaissBuild:
     """The FAISS build among the installed distributions, judged by their names."""
-    names = {(dist.metadata["Name"] or "").lower() for dist in distributions()}
-    cpu = "faiss-cpu" in names
+    names = {(dist.metadata["Name"] or "").lower().replace("_", "-") for dist in distributions()}
+    cpu = bool(names & {"faiss-cpu", "faiss"})  # conda's is called faiss
     gpu = any(name == "faiss-gpu" or name.startswith("faiss-gpu-") for name in names)
     if cpu and gpu:
         return "both"

@@ -77,7 +77,11 @@ def doctor(root: Path | str | None = None) -> Health:
         look_at_meshes(),
         look_at_disk(data_root(root)),
     )
-    return Health(findings, can_render=rendering.status == "ok", can_train=training.status == "ok")
+    return Health(
+        findings,
+        can_render=rendering.status == "ok" and bool(installed("distributed")),
+        can_train=training.status == "ok",
+    )
 
 
 def look_at_python() -> Finding:

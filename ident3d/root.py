@@ -3,11 +3,14 @@
 import os
 from pathlib import Path
 
+from ident3d.errors import UserError
+
 ENVIRONMENT_VARIABLE = "IDENT3D_DATA"
 
 
 def data_root(root: Path | str | None = None) -> Path:
     """`root` if given, else the folder named by IDENT3D_DATA, else ``./data``."""
-    if root is not None:
-        return Path(root).expanduser()
-    return Path(os.environ.get(ENVIRONMENT_VARIABLE) or "data").expanduser()
+    folder = Path(root or os.environ.get(ENVIRONMENT_VARIABLE) or "data").expanduser()
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"The data root {folder} is not a folder.")
+    return folder

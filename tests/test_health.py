@@ -67,6 +67,8 @@ def fake_distribution(folder: Path, name: str) -> None:
         ([], "Pairing needs FAISS: pip install 'ident3d[cpu]'"),
         (["faiss-cpu", "faiss-gpu"], "faiss-cpu and faiss-gpu overwrite each other's files"),
         (["faiss-gpu-cu12", "faiss-cpu"], "faiss-cpu and faiss-gpu overwrite each other's files"),
+        (["faiss_gpu", "faiss_cpu"], "faiss-cpu and faiss-gpu overwrite each other's files"),
+        (["faiss"], ""),
         (["faiss-cpu"], ""),
         (["faiss-gpu"], ""),
     ],

@@ -61,6 +61,8 @@ class ShardBench:
 
 def bench_shards(path: Path | str, *, images: int = 64, repeats: int = 3) -> ShardBench:
     """Measure every candidate filter on the first images of a dataset, in CPU milliseconds an image."""
+    if images < 1 or repeats < 1:
+        raise UserError("The filters are measured on at least one image.")
     folder = open_folder(path)
     found: list[Images] = []
     for entry in folder.entries:

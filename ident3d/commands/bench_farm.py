@@ -11,7 +11,7 @@ from ident3d.commands.options import json_option, recipe_of, recipe_options
 
 @click.command(name="farm")
 @click.option("--workers", default="1,2", show_default=True, help="Numbers of workers to compare.")
-@click.option("--images", default=60, show_default=True, help="Images that each worker renders.")
+@click.option("--n", "images", default=60, show_default=True, help="Images that each worker renders.")
 @recipe_options
 @json_option
 def bench_farm(workers: str, images: int, as_json: bool, **recipe_settings: Any) -> None:

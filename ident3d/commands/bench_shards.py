@@ -11,7 +11,7 @@ from ident3d.commands.options import dataset_argument, json_option
 
 @click.command(name="shards")
 @dataset_argument
-@click.option("--images", default=64, show_default=True, help="How many of the dataset's images to measure on.")
+@click.option("--n", "images", default=64, show_default=True, help="How many of the dataset's images to measure on.")
 @json_option
 def bench_shards(directory: Path, images: int, as_json: bool) -> None:
     """Measure what a stored image costs under each HDF5 filter: bytes, encoding and decoding."""

@@ -27,7 +27,10 @@ def recipe_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--seed", default=0, show_default=True, help="Seed of the latents and of the pixels' noise."),
         click.option("--size", default=224, show_default=True, help="Side of the square images in pixels."),
         click.option(
-            "--quality", default="standard", show_default=True, help="Preset: reference (slow), standard or draft."
+            "--quality",
+            default="standard",
+            show_default=True,
+            help="Preset: reference (slow), standard, draft; or truth.",
         ),
         click.option("--material", default="rubber", show_default=True, help="Of object and ground: rubber or metal."),
         click.option(

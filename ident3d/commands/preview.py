@@ -12,7 +12,7 @@ from ident3d.commands.options import dataset_argument
 @click.option(
     "--out", type=click.Path(path_type=Path), help="The picture; DIR-preview.png beside the dataset by default."
 )
-@click.option("--count", default=24, show_default=True, help="How many images.")
+@click.option("--n", "count", default=24, show_default=True, help="How many images.")
 @click.option("--columns", default=6, show_default=True, help="Images in a row.")
 @click.option("--latents", "with_latents", is_flag=True, help="Write each image's raw latents below it.")
 def preview(directory: Path, out: Path | None, count: int, columns: int, with_latents: bool) -> None:

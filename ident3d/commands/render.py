@@ -49,12 +49,14 @@ def render(
       ident3d render --n 25000 --split test                   its test set
       ident3d render --n 10000 --size 64 --fix rotation=0     a small study
     """
+    recipe = recipe_of(recipe_settings)
+    recipe.check()  # first of all that bpy is there
+
     from ident3d.estimates import estimate
     from ident3d.loaders.folder import is_dataset
     from ident3d.orders import order
     from ident3d.rendering import render
 
-    recipe = recipe_of(recipe_settings)
     if dry_run:
         expected = estimate(n, recipe, out=out, root=root, latents=latents, workers=workers)
         cost = expected.core_hours * core_hour_price
@@ -91,5 +93,5 @@ def render(
             f"Shard {job.name} (images {job.first}-{job.first + job.count - 1}) failed: {failure.reason}", err=True
         )
     if done.failures:
-        click.echo(f"{len(done.failures)} shards of {done.path} are missing; the same command tries again.", err=True)
+        click.echo(f"Shards missing in {done.path}: {len(done.failures)}; the same command tries them again.", err=True)
     return 1 if done.failures else 0

@@ -10,6 +10,8 @@ from click.testing import CliRunner
 
 from ident3d.cli import main
 
+NOT_HERE = "optix" if sys.platform == "darwin" else "metal"
+
 
 def refuse(*words: str) -> str:
     """Run a command that must be refused; its sentence."""
@@ -43,7 +45,7 @@ def refuse(*words: str) -> str:
         (["--n", "8", "--fix", "x=2"], "from -1 to 1"),
         (["--n", "8", "--position-range", "-1"], "position range"),
         (["--n", "8", "--device", "abacus"], "There is no device"),
-        (["--n", "8", "--device", "optix"], "finds no optix GPU"),
+        (["--n", "8", "--device", NOT_HERE], f"finds no {NOT_HERE} GPU"),
         (["--n", "8", "--latents", "absent.npy"], "cannot be read"),
     ],
 )

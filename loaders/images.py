@@ -65,6 +65,8 @@ class ImageDataset:
     def __len__(self) -> int:
         return int(self._ends[-1])
 
+    members = 1  # images for each number that a batch is asked for
+
     @property
     def packed(self) -> bool:
         """Whether all images come from packed files."""
@@ -96,13 +98,7 @@ class ImageDataset:
         """Images by number, (B, H, W, 3) uint8."""
         numbers = self.check_numbers(index)
         out = np.empty((len(numbers), self.size, self.size, 3), np.uint8)
-        if len(self.parts) == 1:
-            self.parts[0].read(numbers, out)
-            return out
-        for part, rows, local in self._split(numbers):
-            pixels = np.empty((len(rows), *out.shape[1:]), np.uint8)
-            part.read(local, pixels)
-            out[rows] = pixels
+        self._read(numbers, out)
         return out
 
     def latents(self, index: ArrayLike) -> NDArray[np.float32]:
@@ -138,14 +134,22 @@ class ImageDataset:
         import torch
 
         numbers = self.check_numbers(index)
-        return self.as_tensor(self.images(numbers)), torch.from_numpy(self.latents(numbers))
+        pixels = np.empty((len(numbers), self.size, self.size, 3), np.uint8)
+        latents = self.fill(numbers, pixels)
+        return self.assemble(torch.from_numpy(pixels), torch.from_numpy(latents))
 
-    def as_tensor(self, pixels: NDArray[np.uint8]) -> "Tensor":
-        """(B, H, W, 3) bytes as a tensor B×3×H×W over the same memory, each image transformed if so wished."""
+    def fill(self, index: ArrayLike, out: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Read the images with these numbers into `out`, (B, H, W, 3), and return their latents, (B, d)."""
+        numbers = self.check_numbers(index)
+        self._read(numbers, out)
+        return self.latents(numbers)
+
+    def assemble(self, pixels: "Tensor", latents: "Tensor") -> "tuple[Tensor, Tensor]":
+        """The batch of these bytes, B×H×W×3, and latents: a view, unless there is a transform."""
         import torch
 
-        images = torch.from_numpy(pixels).permute(0, 3, 1, 2)
-        return images if self.transform is None else torch.stack([self.transform(image) for image in images])
+        images = pixels.permute(0, 3, 1, 2)
+        return (images if self.transform is None else torch.stack([self.transform(image) for image in images])), latents
 
     def __getitem__(self, index: Any) -> "tuple[Tensor, Tensor]":
         if isinstance(index, SupportsIndex):
@@ -172,6 +176,15 @@ class ImageDataset:
 
     _all: tuple[NDArray[np.float32], NDArray[np.int8] | None] | None = None
 
+    def _read(self, numbers: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+        if len(self.parts) == 1:
+            self.parts[0].read(numbers, out)
+            return
+        for part, rows, local in self._split(numbers):
+            pixels = np.empty((len(rows), *out.shape[1:]), np.uint8)
+            part.read(local, pixels)
+            out[rows] = pixels
+
     def _split(self, numbers: NDArray[np.int64]) -> list[tuple[StoredImages, NDArray[np.intp], NDArray[np.int64]]]:
         """For each folder that has some of them: which rows, and their numbers there."""
         which = np.searchsorted(self._ends, numbers, side="right")
@@ -191,9 +204,17 @@ class ImageDataset:
 
 
 def normalise(images: "Tensor", mean: Sequence[float], std: Sequence[float]) -> "Tensor":
-    """uint8 images (…, C, H, W) → (x/255 - mean) / std in float32, on whichever device they are."""
+    """uint8 images (B, C, H, W) → (x/255 - mean) / std in float32, on whichever device they are."""
     import torch
 
-    scale = torch.tensor(std, device=images.device) * 255
-    shift = torch.tensor(mean, device=images.device) * 255
-    return images.to(torch.float32).sub_(shift[:, None, None]).div_(scale[:, None, None])
+    scale = 1 / (255 * torch.tensor(std, dtype=torch.float32, device=images.device))
+    shift = -torch.tensor(mean, dtype=torch.float32, device=images.device) / torch.tensor(std, device=images.device)
+    if images.device.type != "cpu":
+        return torch.addcmul(shift[:, None, None], images.float(), scale[:, None, None])
+    # Image by image, whole rows at a time, so that work stays in the cache.
+    b, c, h, w = images.shape
+    rows = images.permute(0, 2, 3, 1).reshape(b, h, w * c)
+    out = torch.from_numpy(np.empty((b, h, w * c), np.float32))
+    for source, target in zip(rows, out, strict=True):
+        torch.addcmul(shift.repeat(w), target.copy_(source), scale.repeat(w), out=target)
+    return out.view(b, h, w, c).permute(0, 3, 1, 2)

@@ -1,7 +1,7 @@
 """`make_loader`: a DataLoader that fetches whole batches, goes on where it stopped, and says where that is."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -15,19 +15,18 @@ from ident3d.loaders.pair_streams import check_seed, permutation
 from ident3d.processors import cores
 
 MOST_WORKERS = 8
+Dataset: TypeAlias = ImageDataset | PairDataset
 
 
 class Position(Sampler[Any]):
-    """Hands out the batches of one epoch from `batch` on, as arrays of numbers.
+    """Hands out the batches of one epoch from `batch` on, as arrays of numbers, each with a slot for its pixels.
 
     Pairs are counted over all epochs, so that a worker that outlives an epoch need not be told of the next one. Images
     are those of the epoch's own permutation.
     """
 
-    def __init__(
-        self, dataset: ImageDataset | PairDataset, batches: list[tuple[int, int]], seed: int, shuffle: bool
-    ) -> None:
-        self.dataset, self.batches, self.seed, self.shuffle = dataset, batches, seed, shuffle
+    def __init__(self, dataset: Dataset, batches: list[tuple[int, int]], seed: int, shuffle: bool, slots: int) -> None:
+        self.dataset, self.batches, self.seed, self.shuffle, self.slots = dataset, batches, seed, shuffle, slots
         self.epoch = self.batch = 0
 
     def __len__(self) -> int:
@@ -40,21 +39,30 @@ class Position(Sampler[Any]):
             order += self.epoch * length
         elif self.shuffle:
             order = permutation(self.seed, self.epoch, length)
-        for start, stop in self.batches[self.batch :]:
-            yield order[start:stop]
+        for k, (start, stop) in enumerate(self.batches[self.batch :]):
+            yield order[start:stop], k % max(1, self.slots)
 
 
 class Batches:
-    """What a worker sees: the dataset's batch of an array of numbers."""
+    """What fetches: the batch of an array of numbers, or, in a worker with slots, its latents, the pixels in its slot.
 
-    def __init__(self, dataset: ImageDataset | PairDataset) -> None:
-        self.dataset = dataset
+    Memory that is new to a process costs more than reading does, so pixels cross from worker to consumer through a few
+    pieces of shared memory, used in turn. Batch k may use the slot of batch k - slots: a DataLoader asks for batch k
+    once batch k - prefetch · workers has arrived, and by then the consumer has copied the one before.
+    """
+
+    def __init__(self, dataset: Dataset, slots: "list[torch.Tensor]") -> None:
+        self.dataset, self.slots = dataset, slots
 
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def __getitem__(self, numbers: Any) -> Any:
-        return self.dataset.batch(numbers)
+    def __getitem__(self, wanted: Any) -> Any:
+        numbers, slot = wanted
+        if not self.slots:
+            return self.dataset.batch(numbers)
+        count = self.dataset.members * len(numbers)
+        return slot, self.dataset.fill(numbers, self.slots[slot][:count].numpy())
 
 
 class Loader(DataLoader[Any]):
@@ -63,21 +71,28 @@ class Loader(DataLoader[Any]):
     `state_dict` counts the batches that were handed out, not those that workers had prepared beyond them.
     """
 
-    def __init__(self, position: Position, settings: dict[str, Any], **options: Any) -> None:
-        self.position, self.settings = position, settings
+    def __init__(self, position: Position, fetch: Batches, settings: dict[str, Any], pin: bool, **options: Any) -> None:
+        self.position, self.fetch, self.settings, self.pin = position, fetch, settings, pin
         super().__init__(
-            Batches(position.dataset),  # type: ignore[arg-type]
+            fetch,  # type: ignore[arg-type]
             batch_size=None,
             sampler=position,
             collate_fn=as_it_is,
+            pin_memory=pin and not fetch.slots,
             **options,
         )
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         for batch in super().__iter__():
             self.position.batch += 1
-            yield batch
+            yield self._copied(*batch) if self.fetch.slots else batch
         self.position.epoch, self.position.batch = self.position.epoch + 1, 0
+
+    def _copied(self, slot: int, latents: Any) -> Any:
+        """The batch whose pixels are in this slot, in memory of its own."""
+        shared = self.fetch.slots[slot][: len(latents)]
+        pixels = torch.empty(shared.shape, dtype=torch.uint8, pin_memory=True) if self.pin else own_memory(shared.shape)
+        return self.fetch.dataset.assemble(pixels.copy_(shared), torch.from_numpy(latents))
 
     def state_dict(self) -> dict[str, Any]:
         """Where the next batch will come from, and what that depends on."""
@@ -96,18 +111,22 @@ class Loader(DataLoader[Any]):
         self.position.epoch, self.position.batch = epoch, batch
 
 
+def own_memory(shape: tuple[int, ...]) -> torch.Tensor:
+    return torch.from_numpy(np.empty(shape, np.uint8))  # NumPy's memory comes in huge pages
+
+
 def as_it_is(batch: Any) -> Any:
     return batch
 
 
-def default_workers(dataset: ImageDataset | PairDataset) -> int:
+def default_workers(dataset: Dataset) -> int:
     """None for packed files, which one process reads fast enough; else one for each core, up to eight."""
     source = dataset.source if isinstance(dataset, PairDataset) else dataset
     return 0 if source.packed or cores() == 1 else min(cores(), MOST_WORKERS)
 
 
 def make_loader(
-    dataset: ImageDataset | PairDataset,
+    dataset: Dataset,
     batch_size: int = 256,
     *,
     workers: int | None = None,
@@ -141,12 +160,19 @@ def make_loader(
         "rank": rank,
         "world_size": world_size,
     }
+    source = dataset.source if isinstance(dataset, PairDataset) else dataset
+    slots = workers * prefetch + 1 if workers and source.transform is None else 0
+    shape = (dataset.members * min(batch_size, len(dataset)), source.size, source.size, 3)
+    shared = [torch.empty(shape, dtype=torch.uint8) for _ in range(slots)]
+    for slot in shared:
+        slot.share_memory_()  # type: ignore[no-untyped-call]
     return Loader(
-        Position(dataset, batches, seed, shuffle),
+        Position(dataset, batches, seed, shuffle, slots),
+        Batches(dataset, shared),
         settings,
+        pin=torch.cuda.is_available() if pin_memory is None else pin_memory,
         num_workers=workers,
         prefetch_factor=prefetch if workers else None,
         persistent_workers=workers > 0,
-        pin_memory=torch.cuda.is_available() if pin_memory is None else pin_memory,
         multiprocessing_context=start_method if workers else None,
     )

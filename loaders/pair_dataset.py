@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError, unknown
 from ident3d.latents import Conditional, Product, World, conditional
@@ -100,16 +100,30 @@ class PairDataset:
     def std(self) -> tuple[float, ...]:
         return self.source.std
 
+    @property
+    def members(self) -> int:
+        """Images for each pair: anchor, positive and, on request, hard negative."""
+        return 2 if self.sampler.negative is None else 3
+
     def batch(self, numbers: ArrayLike) -> Sample:
         """((z, z̃), (x, x̃)) of the pairs with these numbers, counted over all epochs: B×d and B×C×H×W."""
         import torch
 
+        size = self.source.size
+        pixels = np.empty((self.members * np.size(numbers), size, size, 3), np.uint8)
+        latents = self.fill(numbers, pixels)
+        return self.assemble(torch.from_numpy(pixels), torch.from_numpy(latents))
+
+    def fill(self, numbers: ArrayLike, out: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Read all anchors, then all positives and so on of these pairs into `out`, and return their latents."""
         pairs = self.sampler.pairs(numbers)
         members = [index for index in (pairs.anchor, pairs.positive, pairs.negative) if index is not None]
-        together = np.concatenate(members)
-        z = torch.from_numpy(self.source.latents(together)).chunk(len(members))
-        x = self.source.as_tensor(self.source.images(together)).chunk(len(members))
-        return z, x
+        return self.source.fill(np.concatenate(members), out)
+
+    def assemble(self, pixels: "Tensor", latents: "Tensor") -> Sample:
+        """((z, z̃), (x, x̃)) from what `fill` gave."""
+        images, z = self.source.assemble(pixels, latents)
+        return z.chunk(self.members), images.chunk(self.members)
 
     def __getitem__(self, index: Any) -> Sample:
         if isinstance(index, SupportsIndex):
@@ -130,7 +144,7 @@ class PairDataset:
 
         return PairIterable(self, batch_size, rank, world_size)
 
-    def _numbers(self, index: ArrayLike) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    def _numbers(self, index: ArrayLike) -> NDArray[np.int64]:
         given = np.asarray(index, np.int64)
         given = np.where(given < 0, given + len(self), given)
         if given.size and not (given.min() >= 0 and given.max() < len(self)):

@@ -128,24 +128,10 @@ def inflate(chunk: bytes, mask: int, shape: tuple[int, ...]) -> NDArray[np.uint8
 
 def check_layout(file: h5py.File, path: Path) -> None:
     """Refuse what is not a plain shard: other formats, links, external or virtual storage, wrong shapes and types."""
-    if bytes(file.attrs.get("format", b"")) != FORMAT.encode():
-        raise UserError(f"{path} is not an ident3d shard.")
-    version = int(file.attrs["format_version"])
-    if version != FORMAT_VERSION:
-        raise UserError(f"{path} has shard format {version}; this ident3d reads format {FORMAT_VERSION}.")
-    if not {"images", "raw_latents", "scene_latents", "index"} <= set(file):
-        raise UserError(f"{path} lacks one of images, raw_latents, scene_latents and index.")
-    for name in file:  # before anything is opened, so that no link is followed
-        if not isinstance(file.get(name, getlink=True), h5py.HardLink):
-            raise UserError(f"{path} holds a link or a group where only datasets belong: {name}.")
-    images = file["images"]
+    check_head(file, path)
+    images = check_dataset(file, path, "images")
     for name in file:
-        data = file[name]
-        if not isinstance(data, h5py.Dataset):
-            raise UserError(f"{path} holds a link or a group where only datasets belong: {name}.")
-        layout = data.id.get_create_plist()
-        if layout.get_layout() == h5py.h5d.VIRTUAL or layout.get_external_count():
-            raise UserError(f"{path} takes {name} from another file, which is not allowed.")
+        data = check_dataset(file, path, name)
         if len(data) != len(images):
             raise UserError(f"{path} has {len(images)} images but {len(data)} rows of {name}.")
     shape = images.shape
@@ -159,3 +145,29 @@ def check_layout(file: h5py.File, path: Path) -> None:
     layout = images.id.get_create_plist()
     if [layout.get_filter(k)[0] for k in range(layout.get_nfilters())] != [h5py.h5z.FILTER_DEFLATE]:
         raise UserError(f"{path} stores its images through another filter than gzip.")
+
+
+def check_head(file: h5py.File, path: Path) -> None:
+    """Refuse other formats and versions, missing parts, and every link, before anything is opened that it leads to."""
+    if bytes(file.attrs.get("format", b"")) != FORMAT.encode():
+        raise UserError(f"{path} is not an ident3d shard.")
+    version = int(file.attrs["format_version"])
+    if version != FORMAT_VERSION:
+        raise UserError(f"{path} has shard format {version}; this ident3d reads format {FORMAT_VERSION}.")
+    names = list(file)
+    if not {"images", "raw_latents", "scene_latents", "index"} <= set(names):
+        raise UserError(f"{path} lacks one of images, raw_latents, scene_latents and index.")
+    for name in names:
+        if file.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
+            raise UserError(f"{path} holds a link or a group where only datasets belong: {name}.")
+
+
+def check_dataset(file: h5py.File, path: Path, name: str) -> h5py.Dataset:
+    """The dataset of this name, or the refusal of a group or of storage outside the file."""
+    data = file[name]
+    if not isinstance(data, h5py.Dataset):
+        raise UserError(f"{path} holds a link or a group where only datasets belong: {name}.")
+    layout = data.id.get_create_plist()
+    if layout.get_layout() == h5py.h5d.VIRTUAL or layout.get_external_count():
+        raise UserError(f"{path} takes {name} from another file, which is not allowed.")
+    return data

@@ -19,10 +19,11 @@ from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.folder import Folder, open_folder
 from ident3d.loaders.pack import matching_file
-from ident3d.loaders.shards import MEND, check_layout, inflate
+from ident3d.loaders.shards import MEND, check_dataset, check_head, check_layout, inflate
 from ident3d.loaders.source import world_of
 
 OPEN_FILES = 64  # per folder and process
+BLOCK = 16  # images taken from the memory map at once
 
 
 class Table(NamedTuple):
@@ -84,8 +85,10 @@ class StoredImages:
     def read(self, index: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
         """Images `index` into the rows of `out`, (len(index), H, W, 3)."""
         if self.packed:
-            np.take(self._map, index, axis=0, out=out, mode="clip")
-            self._map_file.madvise(mmap.MADV_DONTNEED)  # pages of the file are not kept as this process's memory
+            for start in range(0, len(index), BLOCK):
+                rows = slice(start, start + BLOCK)
+                np.take(self._map, index[rows], axis=0, out=out[rows], mode="clip")
+                self._map_file.madvise(mmap.MADV_DONTNEED)  # the file's pages do not add up to this process's memory
             return
         for row, (shard, place) in enumerate(self._places(index)):
             out[row] = self._image(shard, place)
@@ -137,20 +140,29 @@ class StoredImages:
         path = self.folder.shard_path(entry)
         try:
             with h5py.File(path, "r") as file:
+                if not chunks:  # the latents alone, quickly
+                    check_head(file, path)
+                    return Table([], [], [], *self._latents_in(file, path, entry.count))
                 check_layout(file, path)
                 images = file["images"]
                 if images.shape != (entry.count, self.size, self.size, 3):
                     raise ValueError(f"images of shape {images.shape}")
-                raw = file["raw_latents"][()]
-                if raw.dtype != np.float32 or raw.shape[1:] != (self.world.n_raw,):
-                    raise ValueError(f"raw latents of type {raw.dtype} and shape {raw.shape}")
-                classes = file["class"][()] if "class" in file else None
-                if classes is not None and (classes.dtype != np.int8 or classes.ndim != 1):
-                    raise ValueError(f"classes of type {classes.dtype}")
-                where = chunk_places(images, entry.bytes) if chunks else ([], [], [])
-                return Table(*where, raw, classes)
+                return Table(*chunk_places(images, entry.bytes), *self._latents_in(file, path, entry.count))
         except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
             raise broken(path, error) from None
+
+    def _latents_in(
+        self, file: h5py.File, path: Path, count: int
+    ) -> tuple[NDArray[np.float32], NDArray[np.int8] | None]:
+        raw = check_dataset(file, path, "raw_latents")
+        if raw.dtype != np.float32 or raw.shape != (count, self.world.n_raw):
+            raise ValueError(f"raw latents of type {raw.dtype} and shape {raw.shape}")
+        if "class" not in file:
+            return raw[()], None
+        classes = check_dataset(file, path, "class")
+        if classes.dtype != np.int8 or classes.shape != (count,):
+            raise ValueError(f"classes of type {classes.dtype} and shape {classes.shape}")
+        return raw[()], classes[()]
 
 
 def chunk_places(images: h5py.Dataset, file_bytes: int) -> tuple[list[int], list[int], list[int]]:

@@ -4,8 +4,18 @@ import click
 
 from ident3d.cli import Commands
 
+SECTIONS = {
+    "Benchmarks": (
+        "farm",
+        "loader",
+        "metrics",
+        "render",
+        "shards",
+    ),
+}
 
-@click.group(cls=Commands, sections={"Benchmarks": ("farm", "metrics", "render", "shards")}, prefix="bench_")
+
+@click.group(cls=Commands, sections=SECTIONS, prefix="bench_")
 def bench() -> None:
     """Measure what the README claims.
 

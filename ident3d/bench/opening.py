@@ -1,0 +1,126 @@
+"""How soon a large dataset gives its first batch, and what memory that takes."""
+
+import io
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from tabulate import tabulate
+
+from ident3d.latents.draws import draw
+from ident3d.loaders import manifest
+from ident3d.loaders.files import sha256
+from ident3d.loaders.folder import SHARDS, begin, finish
+from ident3d.loaders.images import ImageDataset
+from ident3d.loaders.manifest import entry_of, shard_name
+from ident3d.loaders.shards import Shard, encode_shard
+from ident3d.loaders.source import drawn
+from ident3d.progress import progress_bar
+
+MB = 1e6
+SHARD = 256
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Seconds from the folder's name to the first batch, and MB above the process with torch, without the batch."""
+
+    what: str
+    images: int
+    shards: int
+    seconds: float
+    cpu_seconds: float
+    mb: float
+
+    @staticmethod
+    def table(openings: "Sequence[Opening]") -> str:
+        rows = [(o.what, f"{o.seconds:.2f}", f"{o.cpu_seconds:.2f}", f"{o.mb:.0f}") for o in openings]
+        headers = ("first batch of", "s (goal 1)", "CPU-s", "MB beyond torch and batch (goal 200)")
+        shown = tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True)
+        return f"Opening {openings[0].images:,} images in {openings[0].shards:,} shards\n\n{shown}"
+
+
+def measure_opening(
+    data: ImageDataset, images: int, batch: int, scratch: Path, in_own_process: Callable[..., Any]
+) -> tuple[Opening, ...]:
+    """Open a synthetic dataset of `images` images, made of the pictures in `data`, in processes of their own."""
+    path = scratch / "large"
+    make_large(data, images, path)
+    shards = len(list((path / SHARDS).iterdir()))
+    return tuple(
+        Opening(what, images, shards, *in_own_process(first_batch, what, str(path), batch))
+        for what in ("ImageDataset", "PairDataset")
+    )
+
+
+def first_batch(what: str, path: str, batch: int) -> tuple[float, float, float]:
+    import torch
+
+    import ident3d
+
+    torch.zeros(1)
+    before = resident_mb()
+    start, cpu = time.perf_counter(), time.process_time()
+    data = getattr(ident3d, what)(path)
+    first = next(iter(ident3d.make_loader(data, batch, workers=0)))
+    seconds, spent = time.perf_counter() - start, time.process_time() - cpu
+    tensors = first if what == "ImageDataset" else [tensor for part in first for tensor in part]
+    return seconds, spent, peak_mb() - before - sum(tensor.nbytes for tensor in tensors) / MB
+
+
+def make_large(data: ImageDataset, images: int, path: Path) -> None:
+    """A dataset whose shards repeat one shard's pictures, each with latents of its own, written in place."""
+    count = min(SHARD, images)
+    settings = data.parts[0].folder.description.settings | {"source": drawn(0, "train")}
+    pictures = data.images(np.arange(count) % min(len(data), 64))
+    latents = draw(data.world, seed=0, split="train", start=0, count=images)
+    shards = -(-images // SHARD)
+    description = begin(path, settings, images, SHARD)
+
+    def shard(first: int, stop: int) -> Shard:
+        raw = latents.raw[first:stop]
+        classes = None if latents.classes is None else latents.classes[first:stop]
+        return Shard(pictures[: stop - first], raw, data.world.to_scene(raw), np.arange(first, stop), classes)
+
+    whole = shard(0, count)
+    plain = encode_shard(whole, settings)
+    entry = entry_of(shard_name(0, shards), whole, plain)
+    with h5py.File(io.BytesIO(plain), "r") as file:
+        places = {name: file[name].id.get_offset() for name in whole.arrays()}
+    lines = []
+    with progress_bar(images, "synthetic images") as bar:
+        for k in range(shards):
+            first, stop = k * SHARD, min(images, (k + 1) * SHARD)
+            own, name = shard(first, stop), shard_name(k, shards)
+            if stop - first < count:
+                content = encode_shard(own, settings)
+                lines.append(entry_of(name, own, content))
+            else:
+                patched = bytearray(plain)
+                for array, offset in places.items():
+                    values = own.arrays()[array].tobytes()
+                    patched[offset : offset + len(values)] = values
+                content = bytes(patched)
+                lines.append(replace(entry, name=name, first=first, sha256=sha256(content)))
+            (path / SHARDS / name).write_bytes(content)
+            bar.update(stop - first)
+    manifest.write_entries(path, lines)
+    finish(path, description)
+
+
+def resident_mb() -> float:
+    import psutil
+
+    return float(psutil.Process(os.getpid()).memory_info().rss / MB)
+
+
+def peak_mb() -> float:
+    """The largest resident set that this process has had."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MB

@@ -1,0 +1,102 @@
+"""What a pair's search costs: exactly by k-d tree or FAISS' flat index, approximately by the papers' index."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tabulate import tabulate
+
+from ident3d.latents.draws import draw
+from ident3d.latents.worlds import World
+from ident3d.loaders.index_cache import build, load, stamped
+from ident3d.loaders.pair_dataset import world_conditional
+from ident3d.loaders.pairs import PairSampler
+from ident3d.loaders.search import IVF, SEARCHES
+
+QUERIES = 4000
+CHECKED = 500  # against all distances in float64
+
+
+@dataclass(frozen=True)
+class SearchCost:
+    """Seconds to build and, where it is cached, to load; queries a CPU-second; recall against all distances."""
+
+    search: str
+    images: int
+    build_seconds: float
+    load_seconds: float | None
+    queries_per_cpu_second: float
+    recall: float
+
+    @staticmethod
+    def table(costs: "Sequence[SearchCost]") -> str:
+        rows = [
+            (
+                c.search,
+                f"{c.build_seconds:.2f}",
+                "-" if c.load_seconds is None else f"{c.load_seconds:.2f}",
+                f"{c.queries_per_cpu_second:,.0f}",
+                f"{c.recall:.4f}",
+            )
+            for c in costs
+        ]
+        headers = ("search", "build s", "load s", "queries/CPU-s", "recall")
+        shown = tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True)
+        title = f"Pair search among {costs[0].images:,} latents, normal σ = 0.1 (goal: exact at 15,000 queries/CPU-s)"
+        return f"{title}\n\n{shown}"
+
+
+def measure_searches(images: int, scratch: Path) -> tuple[SearchCost, ...]:
+    """Every search on the latents of `images` images of 3DIdent, FAISS on one thread."""
+    import faiss
+
+    faiss.omp_set_num_threads(1)
+    world = World()
+    latents = draw(world, seed=0, split="train", start=0, count=images).raw
+    conditional = world_conditional(world, "normal")
+    costs: list[SearchCost] = []
+    truth: NDArray[np.int64] | None = None
+    for search in SEARCHES:
+        sampler = PairSampler(latents, conditional, search=search)
+        if sampler.neighbours.search != search:
+            continue
+        load_seconds = None
+        start = time.perf_counter()
+        if search == "ivf":  # not through the cache, which may hold it already
+            index = build(latents, IVF)
+            build_seconds = time.perf_counter() - start
+            (scratch / "index").write_bytes(stamped(index))
+            start = time.perf_counter()
+            load(scratch / "index")
+            load_seconds = time.perf_counter() - start
+            sampler.build()
+        else:
+            sampler.build()
+            build_seconds = time.perf_counter() - start
+        drawn = sampler.pairs(np.arange(QUERIES))
+        spent = []
+        for _ in range(3):
+            start = time.process_time()
+            found = sampler.neighbours.find(drawn.drawn, other_than=drawn.anchor)
+            spent.append(time.process_time() - start)
+        if truth is None:
+            truth = by_all_distances(latents, drawn.drawn[:CHECKED], drawn.anchor[:CHECKED])
+        recall = float((found[:CHECKED] == truth).mean())
+        costs.append(SearchCost(search, images, build_seconds, load_seconds, QUERIES / min(spent), recall))
+    return tuple(costs)
+
+
+def by_all_distances(
+    latents: NDArray[np.float32], queries: NDArray[np.float64], other_than: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The nearest other row to each query, every difference squared and summed in float64."""
+    points = latents.astype(np.float64)
+    found = np.empty(len(queries), np.int64)
+    for i, query in enumerate(queries):
+        distance = ((points - query) ** 2).sum(axis=1)
+        distance[other_than[i]] = np.inf
+        found[i] = distance.argmin()
+    return found

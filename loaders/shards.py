@@ -128,9 +128,9 @@ def inflate(chunk: bytes, mask: int, shape: tuple[int, ...]) -> NDArray[np.uint8
 
 def check_layout(file: h5py.File, path: Path) -> None:
     """Refuse what is not a plain shard: other formats, links, external or virtual storage, wrong shapes and types."""
-    check_head(file, path)
+    names = check_head(file, path)
     images = check_dataset(file, path, "images")
-    for name in file:
+    for name in names:
         data = check_dataset(file, path, name)
         if len(data) != len(images):
             raise UserError(f"{path} has {len(images)} images but {len(data)} rows of {name}.")
@@ -147,8 +147,8 @@ def check_layout(file: h5py.File, path: Path) -> None:
         raise UserError(f"{path} stores its images through another filter than gzip.")
 
 
-def check_head(file: h5py.File, path: Path) -> None:
-    """Refuse other formats and versions, missing parts, and every link, before anything is opened that it leads to."""
+def check_head(file: h5py.File, path: Path) -> list[str]:
+    """The names of the parts. Refuses other formats, missing parts and links, before what they lead to is opened."""
     if bytes(file.attrs.get("format", b"")) != FORMAT.encode():
         raise UserError(f"{path} is not an ident3d shard.")
     version = int(file.attrs["format_version"])
@@ -160,6 +160,7 @@ def check_head(file: h5py.File, path: Path) -> None:
     for name in names:
         if file.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
             raise UserError(f"{path} holds a link or a group where only datasets belong: {name}.")
+    return names
 
 
 def check_dataset(file: h5py.File, path: Path, name: str) -> h5py.Dataset:

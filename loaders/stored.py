@@ -6,9 +6,11 @@ no lock and no HDF5 call between, so that reading is safe in threads and after a
 
 import mmap
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import deflate
 import h5py
@@ -26,14 +28,15 @@ OPEN_FILES = 64  # per folder and process
 BLOCK = 16  # images taken from the memory map at once
 
 
-class Table(NamedTuple):
-    """Where the chunks of one shard lie, and its latents; `mask` as HDF5 keeps it for each chunk."""
+class Chunks(NamedTuple):
+    """Where the images of one shard lie, and HDF5's filter mask of each."""
 
     offset: list[int]
     size: list[int]
     mask: list[int]
-    raw_latents: NDArray[np.float32]
-    classes: NDArray[np.int8] | None
+
+
+Latents: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int8] | None]  # raw, and classes where there are any
 
 
 class Descriptor:
@@ -68,11 +71,14 @@ class StoredImages:
         self._start()
 
     def _start(self) -> None:
-        self._tables: dict[int, Table] = {}
+        self._chunks: dict[int, Chunks] = {}
+        self._latents: dict[int, Latents] = {}
         self._open = lru_cache(OPEN_FILES)(Descriptor)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_tables", "_open", "_map")}
+        return {
+            name: value for name, value in self.__dict__.items() if name not in ("_chunks", "_latents", "_open", "_map")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -93,18 +99,19 @@ class StoredImages:
         for row, (shard, place) in enumerate(self._places(index)):
             out[row] = self._image(shard, place)
 
-    def latents(self, index: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int8] | None]:
+    def latents(self, index: NDArray[np.int64]) -> Latents:
         """Raw latents of images `index` and, where there are, classes."""
-        found = [(self._table(shard), place) for shard, place in self._places(index)]
-        raw = np.stack([table.raw_latents[place] for table, place in found])
-        classes = [table.classes[place] for table, place in found if table.classes is not None]
+        found = [(*self._latents_of(shard), place) for shard, place in self._places(index)]
+        raw = np.stack([rows[place] for rows, _, place in found])
+        classes = [kinds[place] for _, kinds, place in found if kinds is not None]
         return raw, np.array(classes, np.int8) if classes else None
 
-    def all_latents(self) -> tuple[NDArray[np.float32], NDArray[np.int8] | None]:
+    def all_latents(self) -> Latents:
         """Raw latents (n, d) of all images and, where there are, classes (n,)."""
-        parts = [self._tables.get(k) or self._read_table(k, chunks=False) for k in range(len(self._first))]
-        classes = [part.classes for part in parts if part.classes is not None]
-        return np.concatenate([part.raw_latents for part in parts]), np.concatenate(classes) if classes else None
+        parts = [self._latents_of(shard) for shard in range(len(self._first))]
+        self._latents.clear()
+        classes = [kinds for _, kinds in parts if kinds is not None]
+        return np.concatenate([raw for raw, _ in parts]), np.concatenate(classes) if classes else None
 
     @cached_property
     def _map(self) -> NDArray[np.uint8]:
@@ -121,51 +128,51 @@ class StoredImages:
         return list(zip(shard.tolist(), (index - self._first[shard]).tolist(), strict=True))
 
     def _image(self, shard: int, place: int) -> NDArray[np.uint8]:
+        chunks = self._chunks_of(shard)
         path = self.folder.shard_path(self.folder.entries[shard])
-        table = self._table(shard)
         try:
-            chunk = os.pread(self._open(path).number, table.size[place], table.offset[place])
-            return inflate(chunk, table.mask[place], (self.size, self.size, 3))
+            data = os.pread(self._open(path).number, chunks.size[place], chunks.offset[place])
+            return inflate(data, chunks.mask[place], (self.size, self.size, 3))
         except (OSError, ValueError, deflate.DeflateError) as error:
             raise broken(path, error) from None
 
-    def _table(self, shard: int) -> Table:
-        table = self._tables.get(shard)
-        if table is None:
-            table = self._tables[shard] = self._read_table(shard, chunks=True)
-        return table
-
-    def _read_table(self, shard: int, chunks: bool) -> Table:
-        entry = self.folder.entries[shard]
-        path = self.folder.shard_path(entry)
-        try:
-            with h5py.File(path, "r") as file:
-                if not chunks:  # the latents alone, quickly
-                    check_head(file, path)
-                    return Table([], [], [], *self._latents_in(file, path, entry.count))
+    def _chunks_of(self, shard: int) -> Chunks:
+        if shard not in self._chunks:
+            entry = self.folder.entries[shard]
+            with opened(self.folder.shard_path(entry)) as (file, path):
                 check_layout(file, path)
                 images = file["images"]
                 if images.shape != (entry.count, self.size, self.size, 3):
                     raise ValueError(f"images of shape {images.shape}")
-                return Table(*chunk_places(images, entry.bytes), *self._latents_in(file, path, entry.count))
-        except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
-            raise broken(path, error) from None
+                self._chunks[shard] = chunk_places(images, entry.bytes)
+        return self._chunks[shard]
 
-    def _latents_in(
-        self, file: h5py.File, path: Path, count: int
-    ) -> tuple[NDArray[np.float32], NDArray[np.int8] | None]:
-        raw = check_dataset(file, path, "raw_latents")
-        if raw.dtype != np.float32 or raw.shape != (count, self.world.n_raw):
-            raise ValueError(f"raw latents of type {raw.dtype} and shape {raw.shape}")
-        if "class" not in file:
-            return raw[()], None
-        classes = check_dataset(file, path, "class")
-        if classes.dtype != np.int8 or classes.shape != (count,):
-            raise ValueError(f"classes of type {classes.dtype} and shape {classes.shape}")
-        return raw[()], classes[()]
+    def _latents_of(self, shard: int) -> Latents:
+        if shard not in self._latents:
+            entry = self.folder.entries[shard]
+            with opened(self.folder.shard_path(entry)) as (file, path):
+                has_classes = "class" in check_head(file, path)
+                raw = check_dataset(file, path, "raw_latents")
+                classes = check_dataset(file, path, "class") if has_classes else None
+                if raw.dtype != np.float32 or raw.shape != (entry.count, self.world.n_raw):
+                    raise ValueError(f"raw latents of type {raw.dtype} and shape {raw.shape}")
+                if classes is not None and (classes.dtype != np.int8 or classes.shape != (entry.count,)):
+                    raise ValueError(f"classes of type {classes.dtype} and shape {classes.shape}")
+                self._latents[shard] = raw[()], None if classes is None else classes[()]
+        return self._latents[shard]
 
 
-def chunk_places(images: h5py.Dataset, file_bytes: int) -> tuple[list[int], list[int], list[int]]:
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[h5py.File, Path]]:
+    """A shard, open for reading; whatever goes wrong with it is one sentence that names it."""
+    try:
+        with h5py.File(path, "r") as file:
+            yield file, path
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
+        raise broken(path, error) from None
+
+
+def chunk_places(images: h5py.Dataset, file_bytes: int) -> Chunks:
     """Offset, size and filter mask of each image's chunk; every chunk must be there and lie inside the file."""
     found: dict[int, tuple[int, int, int]] = {}
 
@@ -178,7 +185,7 @@ def chunk_places(images: h5py.Dataset, file_bytes: int) -> tuple[list[int], list
     if any(offset + size > file_bytes for offset, size, _ in found.values()):
         raise ValueError("a chunk that lies outside the file")
     offset, size, mask = zip(*(found[i] for i in range(len(images))), strict=True)
-    return list(offset), list(size), list(mask)
+    return Chunks(list(offset), list(size), list(mask))
 
 
 def broken(path: Path, error: Exception) -> UserError:

@@ -86,6 +86,7 @@ class Loader(DataLoader[Any]):
         for batch in super().__iter__():
             self.position.batch += 1
             yield self._copied(*batch) if self.fetch.slots else batch
+            del batch  # not to be kept while the next one is read
         self.position.epoch, self.position.batch = self.position.epoch + 1, 0
 
     def _copied(self, slot: int, latents: Any) -> Any:

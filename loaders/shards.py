@@ -129,29 +129,21 @@ def inflate(chunk: bytes, mask: int, shape: tuple[int, ...]) -> NDArray[np.uint8
 def check_layout(file: h5py.File, path: Path) -> None:
     """Refuse what is not a plain shard: other formats, links, external or virtual storage, wrong shapes and types."""
     names = check_head(file, path)
-    images = check_dataset(file, path, "images")
+    images = check_images(file, path)
     for name in names:
         data = check_dataset(file, path, name)
         if len(data) != len(images):
             raise UserError(f"{path} has {len(images)} images but {len(data)} rows of {name}.")
-    shape = images.shape
-    if images.dtype != np.uint8 or len(shape) != 4 or shape[3] != 3 or images.chunks != (1, *shape[1:]):
-        raise UserError(f"{path} stores its images in another way than one uint8 chunk of H×W×3 each.")
-    if images.nbytes > MOST_INFLATED * file.id.get_filesize():
-        raise UserError(f"{path} claims {images.nbytes:,} bytes of images, more than a file of its size can hold.")
-    for name, (kind, dimensions) in KINDS.items():
-        if name in file and (file[name].dtype != kind or file[name].ndim != dimensions):
-            raise UserError(f"{path} stores {name} as {file[name].dtype} of {file[name].ndim} dimensions.")
-    layout = images.id.get_create_plist()
-    if [layout.get_filter(k)[0] for k in range(layout.get_nfilters())] != [h5py.h5z.FILTER_DEFLATE]:
-        raise UserError(f"{path} stores its images through another filter than gzip.")
+        kind, dimensions = KINDS.get(name, (data.dtype, data.ndim))
+        if data.dtype != kind or data.ndim != dimensions:
+            raise UserError(f"{path} stores {name} as {data.dtype} of {data.ndim} dimensions.")
 
 
 def check_head(file: h5py.File, path: Path) -> list[str]:
     """The names of the parts. Refuses other formats, missing parts and links, before what they lead to is opened."""
-    if bytes(file.attrs.get("format", b"")) != FORMAT.encode():
+    if not h5py.h5a.exists(file.id, b"format") or attribute(file, b"format") != FORMAT.encode():
         raise UserError(f"{path} is not an ident3d shard.")
-    version = int(file.attrs["format_version"])
+    version = attribute(file, b"format_version")
     if version != FORMAT_VERSION:
         raise UserError(f"{path} has shard format {version}; this ident3d reads format {FORMAT_VERSION}.")
     names = list(file)
@@ -161,6 +153,30 @@ def check_head(file: h5py.File, path: Path) -> list[str]:
         if file.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
             raise UserError(f"{path} holds a link or a group where only datasets belong: {name}.")
     return names
+
+
+def attribute(file: h5py.File, name: bytes) -> Any:
+    """A single value of the file's own, at half the price of ``file.attrs``."""
+    found = h5py.h5a.open(file.id, name)
+    value = np.empty((), found.dtype)
+    if found.shape != ():
+        raise ValueError(f"{name!r} is not a single value")
+    found.read(value)
+    return value[()]
+
+
+def check_images(file: h5py.File, path: Path) -> h5py.Dataset:
+    """The images, or the refusal of anything but one gzipped chunk of H×W×3 bytes for each."""
+    images = check_dataset(file, path, "images")
+    shape = images.shape
+    if images.dtype != np.uint8 or len(shape) != 4 or shape[3] != 3 or images.chunks != (1, *shape[1:]):
+        raise UserError(f"{path} stores its images in another way than one uint8 chunk of H×W×3 each.")
+    if images.nbytes > MOST_INFLATED * file.id.get_filesize():
+        raise UserError(f"{path} claims {images.nbytes:,} bytes of images, more than a file of its size can hold.")
+    layout = images.id.get_create_plist()
+    if [layout.get_filter(k)[0] for k in range(layout.get_nfilters())] != [h5py.h5z.FILTER_DEFLATE]:
+        raise UserError(f"{path} stores its images through another filter than gzip.")
+    return images
 
 
 def check_dataset(file: h5py.File, path: Path, name: str) -> h5py.Dataset:

@@ -21,7 +21,7 @@ from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.folder import Folder, open_folder
 from ident3d.loaders.pack import matching_file
-from ident3d.loaders.shards import MEND, check_dataset, check_head, check_layout, inflate
+from ident3d.loaders.shards import MEND, check_dataset, check_head, check_images, inflate
 from ident3d.loaders.source import world_of
 
 OPEN_FILES = 64  # per folder and process
@@ -140,8 +140,8 @@ class StoredImages:
         if shard not in self._chunks:
             entry = self.folder.entries[shard]
             with opened(self.folder.shard_path(entry)) as (file, path):
-                check_layout(file, path)
-                images = file["images"]
+                check_head(file, path)
+                images = check_images(file, path)
                 if images.shape != (entry.count, self.size, self.size, 3):
                     raise ValueError(f"images of shape {images.shape}")
                 self._chunks[shard] = chunk_places(images, entry.bytes)

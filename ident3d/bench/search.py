@@ -14,7 +14,7 @@ from ident3d.latents.worlds import World
 from ident3d.loaders.index_cache import build, load, stamped
 from ident3d.loaders.pair_dataset import world_conditional
 from ident3d.loaders.pairs import PairSampler
-from ident3d.loaders.search import IVF, SEARCHES
+from ident3d.loaders.search import IVF, IVF_NEEDS, SEARCHES
 
 QUERIES = 4000
 CHECKED = 500  # against all distances in float64
@@ -60,9 +60,9 @@ def measure_searches(images: int, scratch: Path) -> tuple[SearchCost, ...]:
     costs: list[SearchCost] = []
     truth: NDArray[np.int64] | None = None
     for search in SEARCHES:
-        sampler = PairSampler(latents, conditional, search=search)
-        if sampler.neighbours.search != search:
+        if search == "ivf" and images < IVF_NEEDS:
             continue
+        sampler = PairSampler(latents, conditional, search=search)
         load_seconds = None
         start = time.perf_counter()
         if search == "ivf":  # not through the cache, which may hold it already

@@ -15,8 +15,9 @@ from tabulate import tabulate
 from ident3d.latents.draws import draw
 from ident3d.loaders import manifest
 from ident3d.loaders.files import sha256
-from ident3d.loaders.folder import SHARDS, begin, finish
+from ident3d.loaders.folder import SHARDS
 from ident3d.loaders.images import ImageDataset
+from ident3d.loaders.making import begin, finish
 from ident3d.loaders.manifest import entry_of, shard_name
 from ident3d.loaders.shards import Shard, encode_shard
 from ident3d.loaders.source import drawn

@@ -10,7 +10,8 @@ import ssl
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,7 +45,8 @@ def effective(listing: str) -> dict[str, str]:
     return found
 
 
-def package_finder(settings: Mapping[str, str]) -> "PackageFinder":
+@contextmanager
+def package_finder(settings: Mapping[str, str]) -> Iterator["PackageFinder"]:
     """A finder that looks where pip would look, in the way that pip's settings ask for."""
     try:
         from unearth import PackageFinder
@@ -52,28 +54,29 @@ def package_finder(settings: Mapping[str, str]) -> "PackageFinder":
         from unearth.fetchers import PyPIClient
     except ImportError:
         raise UserError("Fetching needs the package unearth: pip install 'ident3d[render]'.") from None
-    own = [settings["index-url"]] if "index-url" in settings else []
-    extra, links, trusted = (
-        settings.get(name, "").split() for name in ("extra-index-url", "find-links", "trusted-host")
+    index, extra, links, trusted = (
+        settings.get(name, "").split() for name in ("index-url", "extra-index-url", "find-links", "trusted-host")
     )
-    options: dict[str, Any] = {"timeout": float(settings.get("timeout", settings.get("default-timeout", 15)))}
-    if "cert" in settings:
-        options["verify"] = ssl.create_default_context(cafile=settings["cert"])
-    if "proxy" in settings:
-        options["proxy"] = settings["proxy"]
-    session: Any = PyPIClient(trusted_hosts=trusted, follow_redirects=True, **options)
-    session.auth = MultiDomainBasicAuth(index_urls=[*own, *extra])
     if settings.get("no-index", "").lower() in ("1", "true", "yes", "on"):
-        own, extra = [], []
+        index, extra = [], []
         if not links:
             raise UserError(f"pip's configuration allows no package index (no-index); {_INSTEAD}.")
-        return PackageFinder(session, find_links=[as_url(link) for link in links], no_binary=[":all:"])
-    finder = PackageFinder(session, index_urls=own, no_binary=[":all:"])  # without an own one, the usual index
-    for url in extra:
-        finder.add_index_url(url)
-    for link in links:
-        finder.add_find_links(as_url(link))
-    return finder
+    elif not index:
+        index = [source["url"] for source in PackageFinder().sources]  # unearth's own default is pip's
+    options: dict[str, Any] = {"timeout": float(settings.get("timeout", settings.get("default-timeout", 15)))}
+    options |= {
+        ours: settings[pips] for pips, ours in {"proxy": "proxy", "client-cert": "cert"}.items() if pips in settings
+    }
+    try:
+        if "cert" in settings:
+            options["verify"] = ssl.create_default_context(cafile=settings["cert"])
+        client: Any = PyPIClient(trusted_hosts=trusted, follow_redirects=True, **options)
+    except (OSError, ValueError) as error:
+        raise UserError(f"pip's configuration of cert, client-cert or proxy cannot be used: {error}.") from None
+    with client:
+        client.auth = MultiDomainBasicAuth(index_urls=[*index, *extra])
+        places = [as_url(link) for link in links]
+        yield PackageFinder(client, index_urls=[*index, *extra], find_links=places, no_binary=[":all:"])
 
 
 def as_url(link: str) -> str:

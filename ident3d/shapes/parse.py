@@ -74,11 +74,12 @@ def parse_obj(data: bytes) -> Triangles:
     vertices: list[list[float]] = []
     faces: list[tuple[int, int, int]] = []
     for line in data.decode("utf-8", errors="replace").splitlines():
-        kind, _, rest = line.partition(" ")
+        kind, *words = line.split() or [""]
         if kind == "v":
-            vertices.append([float(word) for word in rest.split()[:3]])
+            x, y, z = words[:3]
+            vertices.append([float(x), float(y), float(z)])
         elif kind == "f":
-            corners = [int(word.partition("/")[0]) for word in rest.split()]
+            corners = [int(word.partition("/")[0]) for word in words]
             corners = [c - 1 if c > 0 else len(vertices) + c for c in corners]
             faces += [(corners[0], b, c) for b, c in pairwise(corners[1:])]
     return Triangles(np.array(vertices, np.float64).reshape(-1, 3), np.array(faces, np.int32).reshape(-1, 3))
@@ -118,17 +119,20 @@ def _ply_header(text: str) -> tuple[dict[str, tuple[int, Properties]], str]:
     if lines[0] != ["ply"]:
         raise UserError("it does not begin with the word ply.")
     elements: dict[str, tuple[int, Properties]] = {}
+    current: Properties = []
     order = ""
     for words in lines[1:]:
         if words[:1] == ["format"]:
             order = _BYTE_ORDER[words[1]]
         elif words[:1] == ["element"]:
-            current: Properties = []
+            current = []
             elements[words[1]] = int(words[2]), current
         elif words[:2] == ["property", "list"]:
             current.append((words[4], _TYPES[words[3]], _TYPES[words[2]]))
         elif words[:1] == ["property"]:
             current.append((words[2], _TYPES[words[1]], ""))
+    if min(count for count, _ in elements.values()) < 0:
+        raise UserError("it counts less than nothing.")
     return elements, order
 
 

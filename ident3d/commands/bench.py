@@ -6,6 +6,7 @@ from ident3d.cli import Commands
 
 SECTIONS = {
     "Benchmarks": (
+        "classes",
         "farm",
         "loader",
         "metrics",

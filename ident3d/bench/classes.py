@@ -1,0 +1,80 @@
+"""What an image of each class costs next to one of the teapot."""
+
+import time
+from dataclasses import dataclass
+
+from tabulate import tabulate
+
+from ident3d.latents import World, draw
+from ident3d.latents.names import CLASSES
+from ident3d.latents.streams import noise_seed
+from ident3d.progress import progress_bar
+from ident3d.shapes.cache import load_mesh
+from ident3d.shapes.rendering import MADE_IN_CODE, add_meshes, mesh_hashes
+
+
+@dataclass(frozen=True)
+class ClassCost:
+    """Mean CPU seconds an image, and how many times the teapot's that is."""
+
+    name: str
+    triangles: int
+    cpu_seconds: float
+    ratio: float
+
+
+@dataclass(frozen=True)
+class ClassBench:
+    """The costs of all classes, measured in turn on the same latents."""
+
+    size: int
+    quality: str
+    images: int
+    classes: tuple[ClassCost, ...]
+
+    def table(self) -> str:
+        rows = [(c.name, f"{c.triangles:,}", f"{c.cpu_seconds:.3f}", f"{c.ratio:.2f}") for c in self.classes]
+        headers = ("class", "triangles", "CPU s/image", f"this / {MADE_IN_CODE}")
+        return tabulate(rows, headers=headers, disable_numparse=True)
+
+
+def bench_classes(
+    *, images: int = 12, size: int = 224, quality: str = "standard", show_progress: bool = True
+) -> ClassBench:
+    """Render the same `images` latents in each class with one thread, class by class in turn as a dataset does.
+
+    So the cost of bringing another mesh on the stage, which every image pays, is part of it.
+    """
+    from ident3d.blender_scenes.studio import Studio
+
+    world = World("causal3dident")
+    scene_latents = world.to_scene(draw(world, seed=0, split="test", start=0, count=images).raw)
+    seconds = dict.fromkeys(CLASSES, 0.0)
+    total = (images + 1) * len(CLASSES)
+    with Studio(size=size, quality=quality) as studio, progress_bar(total, "images", show=show_progress) as bar:
+        add_meshes(studio, mesh_hashes(CLASSES))
+        for i, row in enumerate([scene_latents[0], *scene_latents]):
+            for name in CLASSES:
+                start = time.process_time()
+                studio.render(row, seed=noise_seed(0, "test", i), mesh=name)
+                seconds[name] += time.process_time() - start if i else 0.0  # the first round warms up
+                bar.update(1)
+    return ClassBench(size, quality, images, costs(seconds, images))
+
+
+def costs(seconds: dict[str, float], images: int) -> tuple[ClassCost, ...]:
+    """Seconds in all, class by class, as costs."""
+    return tuple(
+        ClassCost(name, triangles(name), spent / images, spent / seconds[MADE_IN_CODE])
+        for name, spent in seconds.items()
+    )
+
+
+def triangles(name: str) -> int:
+    """How many a mesh has, each of the teapot's quadrangles counted as two."""
+    from ident3d.blender_scenes.teapot import teapot
+
+    if name != MADE_IN_CODE:
+        return load_mesh(name).record.triangles
+    faces = teapot().faces
+    return len(faces) + int((faces[:, 2] != faces[:, 3]).sum())

@@ -18,6 +18,7 @@ NEVER = {
     "blender_scenes": {"torch", "h5py", "ident3d.loaders", "ident3d.training", "ident3d.metrics"},
     "loaders": {"bpy", "ident3d.blender_scenes", "ident3d.training", "ident3d.metrics"},
     "training": {"bpy", "ident3d.blender_scenes"},
+    "ident3d/shapes": {"bpy", "torch", "h5py", "ident3d.training", "ident3d.metrics"},
     "ident3d/metrics": {"torch", "bpy", "h5py", "ident3d.loaders", "ident3d.training", "ident3d.blender_scenes"},
 }
 

@@ -1,20 +1,32 @@
 """Small real datasets: 32-pixel drafts, rendered by the real farm."""
 
 import hashlib
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ident3d.latents.worlds import World
 from ident3d.recipe import Recipe
 from ident3d.rendering import render
 
-TINY = Recipe(size=32, quality="draft")
+SCENE = os.environ.get("IDENT3D_TEST_SCENE", "3dident")  # test_other_scenes.py sets it
+TINY = Recipe(World(SCENE), size=32, quality="draft")
 
 
 def contents(folder: Path) -> dict[str, str]:
     """Hash of every file that a dataset promises byte by byte: all but the record of its runs."""
     files = [file for file in folder.rglob("*") if file.is_file() and file.name not in ("provenance.json", "README.md")]
     return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_our_own(own_meshes: Path) -> Iterator[None]:
+    """Meshes of our own for the causal scene, where the workers find them too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(own_meshes))
+        yield
 
 
 @pytest.fixture(scope="session")

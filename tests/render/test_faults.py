@@ -31,7 +31,7 @@ COMMAND = [sys.executable, "-m", "ident3d", "render", "--size", "32", "--quality
 
 
 def start(folder: Path, *words: str) -> subprocess.Popen[str]:
-    command = [*COMMAND, "--n", "64", "--workers", "2", "--out", str(folder), *words]
+    command = [*COMMAND, "--scene", TINY.world.scene, "--n", "64", "--workers", "2", "--out", str(folder), *words]
     return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 

@@ -1,0 +1,161 @@
+"""The causal scene through the farm: classes in turn, each with its mesh, and the mesh among the settings."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from render.conftest import contents
+from shapes.stars import obj_bytes, star
+
+from ident3d.blender_scenes.studio import Studio
+from ident3d.cli import main
+from ident3d.errors import UserError
+from ident3d.latents.names import CLASSES
+from ident3d.latents.streams import noise_seed
+from ident3d.latents.worlds import World
+from ident3d.loaders.folder import open_folder
+from ident3d.loaders.shards import Shard, read_shard
+from ident3d.loaders.verify import verify
+from ident3d.pictures import preview, traverse
+from ident3d.recipe import Recipe
+from ident3d.rendering import render
+from ident3d.shapes.library import meshes
+from ident3d.shapes.rendering import add_meshes, mesh_hashes
+
+pytestmark = pytest.mark.bpy
+TINY = Recipe(World("causal3dident"), size=32, quality="draft")
+
+
+@pytest.fixture(scope="module")
+def dataset21(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """21 images, three of each class, in shards of 8; to be read, not changed."""
+    folder = tmp_path_factory.mktemp("causal") / "data"
+    render(21, TINY, out=folder, workers=1, shard_size=8, show_progress=False)
+    return folder
+
+
+def shards(folder: Path) -> list[Shard]:
+    opened = open_folder(folder)
+    return [read_shard(opened.shard_path(entry)) for entry in opened.entries]
+
+
+def run(*words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(main, list(words))
+    assert result.exit_code == code, result.output
+    return result.stderr if code else result.stdout
+
+
+def test_every_image_shows_its_class_with_the_noise_of_its_number(dataset21: Path) -> None:
+    assert verify(dataset21, show_progress=False).sound
+    with Studio(size=32, quality="draft") as studio:
+        add_meshes(studio, mesh_hashes(CLASSES))
+        for shard in shards(dataset21):
+            assert shard.classes is not None
+            np.testing.assert_array_equal(shard.classes, shard.index % 7)
+            for image, row, i in zip(shard.images, shard.scene_latents, shard.index.tolist(), strict=True):
+                alone = studio.render(row, seed=noise_seed(0, "train", i), mesh=CLASSES[i % 7])
+                np.testing.assert_array_equal(image, alone)
+
+
+def test_the_classes_look_different() -> None:
+    with Studio(size=32, quality="draft") as studio:
+        add_meshes(studio, mesh_hashes(CLASSES))
+        images = [studio.render([0] * 7 + [0.3, 0.3, 0.9], seed=0, mesh=name) for name in CLASSES]
+    assert len({image.tobytes() for image in images}) == 7
+
+
+def test_workers_and_growth_do_not_change_bytes(dataset21: Path, tmp_path: Path) -> None:
+    for n in (10, 21):
+        render(n, TINY, out=tmp_path / "data", workers=2, shard_size=8, show_progress=False)
+    assert contents(tmp_path / "data") == contents(dataset21)
+
+
+def test_latents_from_a_file_take_the_classes_in_turn(dataset21: Path, tmp_path: Path) -> None:
+    raw = np.concatenate([shard.raw_latents for shard in shards(dataset21)])
+    np.save(tmp_path / "latents.npy", raw[:9])
+    render(None, TINY, out=tmp_path / "data", latents=tmp_path / "latents.npy", workers=1, show_progress=False)
+    images = np.concatenate([shard.images for shard in shards(tmp_path / "data")])
+    np.testing.assert_array_equal(images, np.concatenate([shard.images for shard in shards(dataset21)])[:9])
+    assert verify(tmp_path / "data", show_progress=False).sound
+
+
+def test_the_card_credits_the_meshes_that_are_shown(dataset21: Path, tmp_path: Path) -> None:
+    card = (dataset21 / "README.md").read_text()
+    assert "- Hare: the user's file Hare.obj. Terms: not known to ident3d" in card
+    assert "0 Teapot, 1 Hare" in card
+    render(2, Recipe(World("causal3dident", fixed={"class": "Teapot"}), size=32, quality="draft"), out=tmp_path / "t")
+    assert "meshes made by others" not in (tmp_path / "t" / "README.md").read_text()
+
+
+def test_do_classes_and_graph_on_the_command_line(tmp_path: Path) -> None:
+    words = ["render", "--scene", "causal3dident", "--n", "6", "--size", "32", "--quality", "draft", "--workers", "1"]
+    words += ["--root", str(tmp_path)]
+    run(*words, "--do", "class=Hare", "--do", "spotlight_position=0.5")
+    run(*words, "--classes", "Cow, Head")
+    (tmp_path / "own.toml").write_text('classes = ["Teapot", "Dragon"]\n[x]\nmean = "0.5 * y"\nsd = 0.1\n')
+    run(*words, "--graph", str(tmp_path / "own.toml"))
+    names = sorted(folder.name for folder in tmp_path.iterdir() if folder.is_dir())
+    stem = "causal3dident-train-6-32px-draft"
+    assert names[:2] == [f"{stem}-Cow+Head", f"{stem}-class=Hare-spotlight_position=0.5"]
+    assert names[2].startswith(f"{stem}-graph")
+    pairs, held, own = (shards(tmp_path / name)[0] for name in names)
+    assert pairs.classes.tolist() == [3, 6, 3, 6, 3, 6]
+    assert set(held.classes.tolist()) == {1}
+    assert (held.raw_latents[:, 6] == 0.5).all()
+    assert own.classes.tolist() == [0, 2, 0, 2, 0, 2]
+    assert open_folder(tmp_path / names[1]).description.settings["meshes"].keys() == {"Hare"}
+    assert "class = Hare" in run("info", str(tmp_path / names[1]))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--do", "class=Hase"], "There is no class 'Hase'"),
+        (["--do", "x=2"], "from -1 to 1"),
+        (["--do", "x"], "not of the form NAME=VALUE"),
+        (["--classes", "Teapot,Hase"], "There is no class 'Hase'"),
+        (["--graph", "absent.toml"], "cannot be read"),
+        (["--scene", "3dident", "--classes", "Hare"], "has neither a causal graph nor classes"),
+    ],
+)
+def test_mistakes_get_one_sentence(words: list[str], sentence: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "data")
+    error = run("render", "--scene", "causal3dident", "--n", "7", "--out", out, *words, code=2)
+    assert sentence in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_class_without_its_mesh_says_which_command_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    words = ["--scene", "causal3dident", "--size", "32", "--quality", "draft"]
+    out = ["--n", "7", "--out", str(tmp_path / "data")]
+    assert "`ident3d meshes` fetches it" in run("render", *words, *out, code=2)
+    assert not (tmp_path / "data").exists()
+    run("render", *words, *out, "--classes", "Teapot", "--workers", "1")
+
+
+def test_a_folder_refuses_other_meshes(
+    dataset21: Path, mesh_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    meshes(directory=mesh_files, accept_terms=True)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "Cow.obj").write_bytes(obj_bytes(*star(9)))
+    meshes(directory=other, accept_terms=True)
+    with pytest.raises(UserError, match=r"holds another dataset \(meshes.Cow: "):
+        render(28, TINY, out=dataset21, show_progress=False)
+    with (
+        Studio(size=32, quality="draft") as studio,
+        pytest.raises(UserError, match="mesh of Cow in the cache is another"),
+    ):
+        add_meshes(studio, open_folder(dataset21).description.settings["meshes"])
+
+
+def test_pictures_show_a_row_for_each_class(dataset21: Path) -> None:
+    sheet = traverse(TINY, show_progress=False)
+    assert sheet.width > 20 * 128  # ten latents at -1 and at +1
+    assert 7 * 128 < sheet.height < 8 * 128 + 100
+    assert preview(dataset21, count=7, with_latents=True).height > preview(dataset21, count=7).height

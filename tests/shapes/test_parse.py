@@ -1,0 +1,97 @@
+"""Mesh files of every kind give the same mesh; damaged ones give one sentence."""
+
+import bz2
+import random
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from shapes.stars import obj_bytes, star
+
+from ident3d.errors import UserError
+from ident3d.shapes.parse import parse
+
+VERTICES, FACES = star(3)
+HEAD = f"""comment made for a test
+element vertex {len(VERTICES)}
+property uchar red
+property double x
+property float64 y
+property double z
+element face {len(FACES)}
+property list uint8 int32 vertex_indices
+end_header
+"""
+
+
+def ply_text() -> bytes:
+    rows = [f"7 {x!r} {y!r} {z!r}" for x, y, z in VERTICES.tolist()] + [f"3 {a} {b} {c}" for a, b, c in FACES]
+    return ("ply\nformat ascii 1.0\n" + HEAD + "\n".join(rows)).encode()
+
+
+def ply_binary(order: str, name: str) -> bytes:
+    vertex = np.zeros(len(VERTICES), [("red", "u1"), ("at", f"{order}f8", (3,))])
+    vertex["at"] = VERTICES
+    face = np.full(len(FACES), 3, [("n", "u1"), ("corners", f"{order}i4", (3,))])
+    face["corners"] = FACES
+    return f"ply\nformat {name} 1.0\n{HEAD}".encode() + vertex.tobytes() + face.tobytes()
+
+
+FILES = {
+    "a.obj": obj_bytes(VERTICES, FACES),
+    "text.ply": ply_text(),
+    "little.ply": ply_binary("<", "binary_little_endian"),
+    "BIG.PLY": ply_binary(">", "binary_big_endian"),
+    "packed.obj.bz2": bz2.compress(obj_bytes(VERTICES, FACES)),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_kind_of_file_gives_the_mesh(name: str) -> None:
+    mesh = parse(name, FILES[name])
+    np.testing.assert_array_equal(mesh.vertices, VERTICES)
+    np.testing.assert_array_equal(mesh.faces, FACES)
+    assert mesh.faces.dtype == np.int32
+
+
+def test_obj_polygons_textures_and_corners_from_the_end() -> None:
+    text = (
+        "# a square and a triangle\nvn 0 0 1\nv 0 0 0\nv 1 0 0 0.5\nv\t1 1 0\nv 0 1 0\nf 1/1/1 2//1 3/1 4\nf -4 -3 -2\n"
+    )
+    mesh = parse("square.obj", text.encode())
+    assert mesh.faces.tolist() == [[0, 1, 2], [0, 2, 3], [0, 1, 2]]
+    assert mesh.vertices[2].tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "sentence"),
+    [
+        ("mesh.stl", b"solid", r"neither an \.obj nor a \.ply"),
+        ("a.obj", b"", "holds no triangles"),
+        ("a.obj", b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 9", "vertices are not there"),
+        ("a.obj", b"v 0 0\nf 1 1 1", "damaged"),
+        ("a.obj", b"v 0 0 nan\nv 1 0 0\nv 0 1 0\nf 1 2 3", "not finite"),
+        ("a.ply", b"solid", "does not begin with the word ply"),
+        ("a.ply", FILES["little.ply"][:-1], "damaged"),
+        ("a.ply", FILES["text.ply"].replace(b"\n3 ", b"\n4 "), "not triangles"),
+        ("a.ply", FILES["little.ply"].replace(b"vertex 266", b"vertex -66"), "counts less than nothing"),
+        ("a.obj.bz2", b"v 0 0 0", "not a bzip2 file"),
+        ("a.obj.bz2", FILES["packed.obj.bz2"][:-9], "cut short"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_a_sentence(name: str, data: bytes, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        parse(name, data)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_damage_anywhere_gives_a_mesh_or_a_sentence(name: str) -> None:
+    for _ in range(60):
+        data = bytearray(FILES[name])
+        for _ in range(random.choice([1, 1, 20])):
+            data[random.randrange(random.choice([400, len(data)]))] = random.randrange(256)
+        cut = random.choice([len(data), random.randrange(len(data))])
+        with suppress(UserError):
+            mesh = parse(name, bytes(data[:cut]))
+            assert np.isfinite(mesh.vertices).all()
+            assert 0 <= mesh.faces.min() <= mesh.faces.max() < len(mesh.vertices)

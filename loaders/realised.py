@@ -119,5 +119,5 @@ def plot_realised(result: Realised, path: Path, title: str) -> None:
         panel.set_axis_off()
     figure.supxlabel("|z̃ - z|", fontsize=9)
     figure.suptitle(title, fontsize=10)
-    panels[0].legend(fontsize=7, frameon=False)
+    panels[0].legend(loc="upper right", fontsize=7, frameon=False)
     figure.savefig(path, dpi=150)

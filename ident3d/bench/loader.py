@@ -204,7 +204,7 @@ def batches_of(path: str, pictures: Path, variant: Variant, batch: int) -> Gener
 
     data = PairDataset(path, packed=variant.kind == "packed", length=100)
     data.batch(np.arange(200))  # also teaches it where the images lie
-    small = iter(make_loader(data, 1, workers=variant.workers))
+    small: Any = iter(make_loader(data, 1, workers=variant.workers))
     next(small)
     yield []
     small.close()
@@ -274,7 +274,7 @@ def resident_mb() -> float:
             found.append(process.memory_info())
         except psutil.Error:
             continue
-    return (sum(info.rss - info.shared for info in found) + max(info.shared for info in found)) / MB
+    return float(sum(info.rss - info.shared for info in found) + max(info.shared for info in found)) / MB
 
 
 class Peak:

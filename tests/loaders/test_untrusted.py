@@ -117,7 +117,7 @@ def something_else(file: h5py.File) -> None:
         (group, "holds a link or a group"),
         (other_filter, "another filter than gzip"),
         (one_chunk, "in another way than one uint8 chunk"),
-        (huge, r"claims 38,400,000,000 bytes of images"),
+        (huge, "claims 38,400,000,000 bytes of images"),
         (missing_chunk, "an image without a chunk"),
         (other_latents, "raw latents of type float64"),
         (fewer_latents, r"raw latents of type float32 and shape \(5, 10\)"),

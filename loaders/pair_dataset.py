@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError, unknown
 from ident3d.latents import Conditional, Product, World, conditional
-from ident3d.latents.names import GROUPS
+from ident3d.latents.names import GROUPS, VIEWS
 from ident3d.loaders.images import Folders, ImageDataset
 from ident3d.loaders.pairs import PairSampler
 
@@ -31,8 +31,9 @@ class PairDataset:
     ``{"cond": "normal", "sigma": 0.3}``, the tuples have a third member, the hard negative.
 
     `cond`, `sigma`, `p`, `kappa`, `precision` are those of `ident3d.latents.choose.conditional`; `only` names the
-    latents or groups (position, rotation, hue) that change, `same_class` keeps a pair within its class. `space` may
-    repeat what space the latents live in, and must be right. `latents`, `transform`, `packed` are ImageDataset's.
+    latents, groups (position, rotation, hue) or views (positions, rotations, hues) that change, `same_class` keeps a
+    pair within its class. `space` may repeat what space the latents live in, and must be right. `latents`, `transform`,
+    `packed` are ImageDataset's.
     """
 
     def __init__(
@@ -169,12 +170,16 @@ def world_conditional(
     precision: float | Sequence[float] | None = None,
     only: Sequence[str] | None = None,
 ) -> Conditional:
-    """A conditional by name on a world's raw latents; `only` names latents or groups, those held fixed never change."""
+    """A conditional by name on a world's raw latents.
+
+    `only` names latents, groups of them, or views (positions, rotations, hues); those held fixed never change.
+    """
+    sets = GROUPS | VIEWS
     wanted = list(world.names) if only is None else []
     for name in only or ():
-        members = GROUPS.get(name, (name,))
+        members = sets.get(name, (name,))
         if not set(members) <= set(world.names):
-            raise unknown("latent", name, (*world.names, *(g for g in GROUPS if set(GROUPS[g]) <= set(world.names))))
+            raise unknown("latent", name, (*world.names, *(s for s in sets if set(sets[s]) <= set(world.names))))
         wanted += members
     moving = tuple(k for k, name in enumerate(world.names) if name in wanted and name not in world.fixed)
     if not moving:

@@ -11,6 +11,8 @@ NAMES: Final = (
 )
 GROUPS: Final = {"position": NAMES[0:3], "rotation": NAMES[3:6], "hue": NAMES[7:10]}
 CLASSES: Final = ("Teapot", "Hare", "Dragon", "Cow", "Armadillo", "Horse", "Head")
+# what each latent-transformation view of the Causal-3DIdent paper redraws; naming several joins them
+VIEWS: Final = {"positions": (*NAMES[0:3], NAMES[6]), "rotations": NAMES[3:6], "hues": NAMES[7:10]}
 POSITIONS: Final = slice(0, 3)
 ANGLES: Final = slice(3, 7)
 HUES: Final = slice(7, 10)

@@ -9,7 +9,7 @@ from scipy import stats
 from synthetic import make_dataset
 
 from ident3d.errors import UserError
-from ident3d.latents import Box, Product, Sphere, conditional
+from ident3d.latents import Box, Product, Sphere, choose, conditional
 from ident3d.loaders import index_cache, search
 from ident3d.loaders.pair_dataset import PairDataset
 from ident3d.loaders.pair_streams import permutation, uniforms
@@ -185,3 +185,19 @@ def test_mistakes_get_one_sentence(tmp_path: Path) -> None:
         PairDataset(path, length=0)
     with pytest.raises(UserError, match="two different images"):
         PairDataset(make_dataset(tmp_path / "single", 1))
+
+
+def test_views_of_the_causal_paper_redraw_their_latents_within_a_class(tmp_path: Path) -> None:
+    """On images drawn from the causal graph: z̃' differs from z in the view's latents alone, and the class stays."""
+    data = make_dataset(tmp_path / "set", 140, scene="causal3dident", classes=7)
+    moving = {"positions": {0, 1, 2, 6}, "rotations": {3, 4, 5}, "hues": {7, 8, 9}}
+    for views in (["positions"], ["rotations"], ["hues"], ["positions", "hues"], ["rotations", "hues"]):
+        pairs = PairDataset(data, sigma=1.0, only=views, same_class=True)
+        law = pairs.sampler.conditional
+        z = pairs.source.all_latents()[0][:50]
+        drawn = law.sample(z, choose.uniforms(np.random.default_rng(0), like=z))
+        changed = set(np.flatnonzero((drawn != z).any(axis=0)).tolist())
+        assert changed == set().union(*(moving[view] for view in views))
+        (z, z_tilde), _ = pairs.batch(np.arange(100))
+        assert (z[:, -1] == z_tilde[:, -1]).all()
+        assert len(set(z[:, -1].tolist())) == 7

@@ -4,11 +4,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from shapes.stars import obj_bytes, star
 
 from ident3d.health import look_at_bpy
 from ident3d.shapes.library import meshes
 from ident3d.shapes.sources import SOURCES
+
+# a busy machine is no failure
+settings.register_profile("ident3d", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ident3d")
 
 CAN_RENDER = all(find_spec(package) for package in ("bpy", "distributed"))
 collect_ignore = [] if CAN_RENDER else ["render", "blender_scenes"]

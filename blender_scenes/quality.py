@@ -36,7 +36,7 @@ class Quality:
 
 QUALITIES: dict[str, Quality] = {
     "reference": Quality(512, 512, 512, spots=1, pattern="AUTOMATIC", denoising="cycles"),
-    "standard": Quality(4, 8, 20, spots=2, pattern="TABULATED_SOBOL", denoising="balanced"),
+    "standard": Quality(4, 8, 28, spots=2, pattern="TABULATED_SOBOL", denoising="balanced"),
     "draft": Quality(4, 4, 8, spots=2, pattern="TABULATED_SOBOL", denoising="fast"),
     "truth": Quality(1024, 1024, 1024, spots=1, pattern="AUTOMATIC", denoising="none"),
 }

@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # what editors and type checkers see of the names that load on first use
     from ident3d.errors import UserError as UserError
     from ident3d.estimates import estimate as estimate
+    from ident3d.graph_picture import graph as graph
     from ident3d.health import doctor as doctor
     from ident3d.latents.worlds import World as World
+    from ident3d.loaders.exporting import export as export
     from ident3d.loaders.images import ImageDataset as ImageDataset
+    from ident3d.loaders.importing import import_ as import_
+    from ident3d.loaders.index import index as index
     from ident3d.loaders.loader import make_loader as make_loader
+    from ident3d.loaders.pack import pack as pack
     from ident3d.loaders.pair_dataset import PairDataset as PairDataset
     from ident3d.loaders.pairs import PairSampler as PairSampler
+    from ident3d.loaders.realised import pairs as pairs
     from ident3d.loaders.verify import verify as verify
     from ident3d.metrics.evaluation import evaluate as evaluate
     from ident3d.overview import info as info
@@ -37,9 +43,15 @@ _HOME: dict[str, str] = {
     "doctor": "ident3d.health",
     "estimate": "ident3d.estimates",
     "evaluate": "ident3d.metrics.evaluation",
+    "export": "ident3d.loaders.exporting",
+    "graph": "ident3d.graph_picture",
+    "import_": "ident3d.loaders.importing",
+    "index": "ident3d.loaders.index",
     "info": "ident3d.overview",
-    "meshes": "ident3d.shapes.library",
     "make_loader": "ident3d.loaders.loader",
+    "meshes": "ident3d.shapes.library",
+    "pack": "ident3d.loaders.pack",
+    "pairs": "ident3d.loaders.realised",
     "preview": "ident3d.pictures",
     "render": "ident3d.rendering",
     "traverse": "ident3d.pictures",
@@ -56,4 +68,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted(__all__)

@@ -51,16 +51,15 @@ def embedded_cluster(workers: int) -> Iterator[Client]:
                 security=Security.temporary(),
                 silence_logs=logging.CRITICAL,
             )
+        clients: list[Client] = []
         try:
-            with Client(cluster, set_as_default=False) as client:
-                try:
-                    yield client
-                finally:
-                    kill_workers(cluster)
+            clients.append(Client(cluster, set_as_default=False))
+            yield clients[0]
         finally:
             kill_workers(cluster)
-            with suppress(TimeoutError):
-                cluster.close(timeout=2)
+            for closing in (*clients, cluster):
+                with suppress(TimeoutError):
+                    closing.close(timeout=2)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from ident3d.cluster import embedded_cluster
 from ident3d.jobs import trial
 from ident3d.loaders import manifest
 from ident3d.loaders.folder import is_dataset
+from ident3d.loaders.making import intended
 from ident3d.loaders.source import COPY
 from ident3d.orders import order
 from ident3d.recipe import THREE_D_IDENT, Recipe
@@ -45,15 +46,19 @@ def estimate(
     n: int | None = None,
     recipe: Recipe = THREE_D_IDENT,
     *,
-    out: Path | None = None,
-    root: Path | None = None,
-    latents: Path | None = None,
+    out: Path | str | None = None,
+    root: Path | str | None = None,
+    latents: Path | str | None = None,
     workers: int | None = None,
+    fresh: bool = False,
 ) -> Estimate:
     """What `render` would take, measured on a few images; nothing is written."""
     wanted = order(n, recipe, out=out, root=root, latents=latents, workers=workers)
     path = wanted.path
-    done = sum(entry.count for entry in manifest.read_entries(path)) if is_dataset(path) else 0
+    again = is_dataset(path) and not fresh
+    if again:
+        intended(path, wanted.settings, wanted.n, None)  # refuses a folder of other settings, as render would
+    done = sum(entry.count for entry in manifest.read_entries(path)) if again else 0
     with TemporaryDirectory() as scratch, embedded_cluster(1) as client:
         if wanted.latents_copy:
             (Path(scratch) / COPY).write_bytes(wanted.latents_copy)

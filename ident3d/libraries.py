@@ -5,6 +5,8 @@ import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
+from ident3d.errors import UserError
+
 # shared library -> Debian and Ubuntu package, for what bpy's wheel expects from the system
 DEBIAN_PACKAGE: dict[str, str] = {
     "libEGL.so.1": "libegl1",
@@ -28,6 +30,12 @@ def bpy_binary() -> Path | None:
     """bpy's compiled module, found without importing it; None where bpy is not installed."""
     spec = find_spec("bpy")
     return Path(spec.origin) if spec and spec.origin else None
+
+
+def require_bpy() -> None:
+    """Raise the one sentence that says how to get bpy unless it is installed."""
+    if bpy_binary() is None:
+        raise UserError("Rendering needs Blender's bpy: with Python 3.11, pip install 'ident3d[render]'.")
 
 
 def missing_libraries(binary: Path) -> list[str]:

@@ -34,16 +34,16 @@ def order(
     n: int | None,
     recipe: Recipe,
     *,
-    out: Path | None = None,
-    root: Path | None = None,
-    latents: Path | None = None,
+    out: Path | str | None = None,
+    root: Path | str | None = None,
+    latents: Path | str | None = None,
     workers: int | None = None,
 ) -> Order:
     """Check every setting; fill in what was left open: n from the latents file, device, folder and workers."""
     recipe.check()
     source, latents_copy = drawn(recipe.seed, recipe.split), None
     if latents is not None:
-        raw = recipe.world.check_raw(read_latents_file(latents))
+        raw = recipe.world.check_raw(read_latents_file(Path(latents)))
         latents_copy = npy_bytes(raw)
         source = copied(latents_copy, recipe.seed, recipe.split)
         n = len(raw) if n is None else n
@@ -59,5 +59,5 @@ def order(
     recipe = replace(recipe, device=device.kind)
     most = None if device.kind == "cpu" else device.count  # one process a GPU
     workers = min(workers or most or cores(), most or workers or cores())
-    path = out or data_root(root) / recipe.name(n, source)
+    path = Path(out) if out else data_root(root) / recipe.name(n, source)
     return Order(n, recipe, path, workers, max(1, cores() // workers), source, latents_copy)

@@ -9,7 +9,7 @@ from typing import Any
 from ident3d.errors import UserError, unknown
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
-from ident3d.libraries import bpy_binary
+from ident3d.libraries import require_bpy
 from ident3d.loaders.files import sha256
 from ident3d.shapes.rendering import mesh_hashes
 
@@ -67,8 +67,7 @@ class Recipe:
         draw(self.world, seed=self.seed, split=self.split, start=0, count=0)  # refuses seeds and splits there are not
         if not 16 <= self.size <= 4096:
             raise UserError(f"Images are 16 to 4096 pixels wide, not {self.size}.")
-        if bpy_binary() is None:
-            raise UserError("Rendering needs Blender's bpy: with Python 3.11, pip install 'ident3d[render]'.")
+        require_bpy()
         mesh_hashes(self.world.drawn_classes)  # refuses classes whose mesh is not here
 
     def name(self, n: int, source: Mapping[str, Any]) -> str:

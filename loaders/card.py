@@ -79,6 +79,7 @@ def facts(description: Description) -> list[tuple[str, str]]:
         ("images", f"{description.n:,} of {description.size}×{description.size} pixels"),
         ("source of the latents", source_of_latents(settings["source"])),
         ("held fixed", held(settings["world"]["fixed"]) or "nothing"),
+        ("ranges", ranges(settings["world"])),
         ("hues", settings["world"]["hues"]),
         ("material", settings["material"]),
         ("quality", quality["name"] if quality else "unknown"),
@@ -103,6 +104,11 @@ def source_of_latents(source: dict[str, Any]) -> str:
     if source["kind"] == "import":
         return f"imported from {source['from']}" + (f", {source['split']}" if source["split"] else "")
     return ", ".join(f"{k} {v}" for k, v in source.items())
+
+
+def ranges(world: dict[str, Any]) -> str:
+    """The half widths of the latents in scene units."""
+    return ", ".join(f"{name} ±{world[f'{name}_range']:.4g}" for name in ("position", "angle", "hue"))
 
 
 def three(values: tuple[float, ...] | None) -> str:

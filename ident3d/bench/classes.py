@@ -8,6 +8,7 @@ from tabulate import tabulate
 from ident3d.latents import World, draw
 from ident3d.latents.names import CLASSES
 from ident3d.latents.streams import noise_seed
+from ident3d.libraries import require_bpy
 from ident3d.progress import progress_bar
 from ident3d.shapes.cache import load_mesh
 from ident3d.shapes.rendering import MADE_IN_CODE, add_meshes, mesh_hashes
@@ -45,6 +46,7 @@ def bench_classes(
 
     So the cost of bringing another mesh on the stage, which every image pays, is part of it.
     """
+    require_bpy()
     from ident3d.blender_scenes.studio import Studio
 
     world = World("causal3dident")

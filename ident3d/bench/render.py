@@ -13,6 +13,7 @@ from tabulate import tabulate
 
 from ident3d.errors import UserError, unknown
 from ident3d.latents import World, draw
+from ident3d.libraries import require_bpy
 from ident3d.loaders.source import read_latents_file
 from ident3d.progress import progress_bar
 
@@ -118,6 +119,7 @@ def bench_render(
     `scenes` is a number of the benchmark's own scenes or scene latents (N, 10); `truth` gives their true images
     (N, size, size, 3) if they are at hand, which saves the most expensive half of the run.
     """
+    require_bpy()
     from ident3d.blender_scenes.blender import bpy
     from ident3d.blender_scenes.quality import QUALITIES
 

@@ -58,14 +58,14 @@ def render(
     from ident3d.rendering import render
 
     if dry_run:
-        expected = estimate(n, recipe, out=out, root=root, latents=latents, workers=workers)
+        expected = estimate(n, recipe, out=out, root=root, latents=latents, workers=workers, fresh=fresh)
         cost = expected.core_hours * core_hour_price
         if as_json:
             click.echo(json.dumps(asdict(expected) | {"path": str(expected.path), "cost": cost}))
         else:
             click.echo(
                 f"{expected.images:,} images to {expected.path}\n"
-                f"time  {expected.hours:.2f} hours with {expected.workers} workers here "
+                f"time  {duration(expected.hours * 3600)} with {expected.workers} workers here "
                 f"({expected.seconds_per_image:.2f} s an image)\n"
                 f"disk  {expected.bytes / 1e9:.2f} GB of {expected.free_bytes / 1e9:.1f} GB free\n"
                 f"cost  {expected.core_hours:.1f} core-hours, {cost:.2f} at {core_hour_price:g} each"
@@ -74,7 +74,12 @@ def render(
     if fresh and not yes:
         path = order(n, recipe, out=out, root=root, latents=latents, workers=workers).path
         if is_dataset(path):
-            click.confirm(f"Delete the dataset in {path}?", abort=True)
+            try:
+                sure = click.confirm(f"Delete the dataset in {path}?", err=True)
+            except click.Abort:
+                sure = False
+            if not sure:
+                raise click.ClickException(f"Nothing was deleted in {path}; --yes deletes without asking.")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a batch system's stop is a Ctrl-C
     try:
         done = render(
@@ -95,3 +100,10 @@ def render(
     if done.failures:
         click.echo(f"Shards missing in {done.path}: {len(done.failures)}; the same command tries them again.", err=True)
     return 1 if done.failures else 0
+
+
+def duration(seconds: float) -> str:
+    """A time in the largest unit that makes it at least one: 12 s, 3.5 minutes, 27.1 hours."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} minutes" if seconds < 3600 else f"{seconds / 3600:.1f} hours"

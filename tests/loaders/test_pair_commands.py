@@ -87,7 +87,7 @@ def test_export_and_import(path: Path, tmp_path: Path) -> None:
     [
         (("pack", "{}/nowhere"), "There is no folder"),
         (("pairs", "{}/set", "--sigma", "0"), "sigma must be positive"),
-        (("pairs", "{}/set", "--only", "hues"), "Did you mean 'hue'"),
+        (("pairs", "{}/set", "--only", "huees"), "Did you mean 'hues'"),
         (("pairs", "{}/set", "--count", "0"), "At least one pair"),
         (("pairs", "{}/set", "--same-class"), "have no classes"),
         (("index", "{}/set", "--search", "fast"), "There is no search 'fast'"),

@@ -106,14 +106,28 @@ def test_looking_at_no_dataset_is_refused(command: str, tmp_path: Path) -> None:
     assert "absent" in refuse(command, str(tmp_path / "absent"))
 
 
-@pytest.mark.bpy
-def test_without_bpy_the_sentence_says_how_to_get_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [["render", "--n", "8"], ["traverse"], ["bench", "render"], ["bench", "classes"]])
+def test_without_bpy_the_sentence_says_how_to_get_it(words: list[str], tmp_path: Path) -> None:
     """In a process that cannot find bpy."""
     code = (
         "import importlib.util as u; find = u.find_spec\n"
         "u.find_spec = lambda name, package=None: None if name == 'bpy' else find(name, package)\n"
-        "from ident3d.cli import main; main(['render', '--n', '8', '--out', 'data'])"
+        f"from ident3d.cli import main; main({words!r})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 2
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1
     assert "pip install 'ident3d[render]'" in done.stderr
+
+
+def test_fresh_asks_and_deletes_nothing_without_an_answer(dataset64: Path) -> None:
+    words = ["render", "--n", "64", "--quality", "draft", "--size", "32", "--out", str(dataset64), "--fresh"]
+    result = CliRunner().invoke(main, words, input="n\n")
+    assert result.exit_code == 2
+    assert "Nothing was deleted" in result.stderr
+    assert (dataset64 / "dataset.json").exists()
+
+
+def test_a_dry_run_refuses_what_the_run_would_refuse(dataset64: Path) -> None:
+    words = ["render", "--n", "64", "--quality", "draft", "--size", "48", "--out", str(dataset64), "--dry-run"]
+    assert "size: 32 there, 48 asked for" in refuse(*words)

@@ -51,7 +51,7 @@ def embedded_cluster(workers: int) -> Iterator[Client]:
                 security=Security.temporary(),
                 silence_logs=logging.CRITICAL,
             )
-        clients: list[Client] = []
+        clients: list[Any] = []
         try:
             clients.append(Client(cluster, set_as_default=False))
             yield clients[0]

@@ -159,7 +159,7 @@ def test_ctrl_c_stops_within_seconds_and_says_how_to_go_on(tmp_path: Path) -> No
     begun = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)  # a terminal's Ctrl-C reaches the workers too
     _, err = process.communicate(timeout=30)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 10
     assert process.returncode == 130
     assert "same command" in err
     assert "Traceback" not in err

@@ -128,7 +128,7 @@ def _cpu_seconds(work: Callable[[], object]) -> float:
             start = time.process_time()
             work()
             best = min(best, time.process_time() - start)
-            if best > 0.5:
+            if best > 0.1:
                 break
     return best
 

@@ -8,7 +8,7 @@ from ident3d.commands.options import json_option
 
 
 @click.command(name="metrics")
-@click.option("--shrink", default=1, show_default=True, type=click.IntRange(1, 20), help="Divide the rows by this.")
+@click.option("--shrink", default=1, show_default=True, type=click.IntRange(1, 100), help="Divide the rows by this.")
 @json_option
 def bench_metrics(shrink: int, as_json: bool) -> None:
     """Measure the scores' CPU seconds, and how many times a straightforward computation takes.

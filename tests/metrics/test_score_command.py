@@ -97,7 +97,7 @@ def test_files_that_are_no_arrays(folder: Path, kind: str) -> None:
 
 
 def test_bench_measures_every_figure_against_its_reference() -> None:
-    done = CliRunner().invoke(main, ["bench", "metrics", "--shrink", "20", "--json"])
+    done = CliRunner().invoke(main, ["bench", "metrics", "--shrink", "100", "--json"])
     assert done.exit_code == 0, done.output
     figures = json.loads(done.stdout)
     assert [figure["limit"] for figure in figures] == [0.2, 3, None, 10, None, 60, 60]

@@ -37,7 +37,7 @@ def block_identifiability(
     code_blocks: Mapping[str, Sequence[int]] | None = None,
     regressor: Regressor = "kernel",
     test: tuple[ArrayLike, ArrayLike] | None = None,
-    seed: int | None = None,
+    seed: int = 0,
 ) -> BlockR2:
     """Mean held-out R² of the latents of each block, predicted from the codes of each code block.
 
@@ -45,7 +45,7 @@ def block_identifiability(
     blocks {"content": [...], "style": [...]} the content is block-identified when its R² is 1 and that of the style is
     near 0: codes that determine the content through an invertible map and hold nothing else. Style that depends on
     content keeps the R² that content alone gives. Blocks are lists of columns; the headline is the first block from
-    the first code block, by default from all codes.
+    the first code block, by default from all codes. Rows are shuffled by `seed` before half of them are held out.
 
     Reference: von Kügelgen et al., NeurIPS 2021.
     """

@@ -126,6 +126,13 @@ def test_content_is_identified_and_style_is_not(regressor: Any) -> None:
     assert other.code_blocks == ("codes",)
 
 
+@pytest.mark.parametrize("regressor", ["kernel", "linear"])
+def test_sorted_rows_do_no_harm_to_blocks(regressor: Any) -> None:
+    z = np.sort(np.random.default_rng(8).uniform(-1, 1, size=(300, 1)), axis=0)
+    result = metrics.block_identifiability(z, np.abs(z) * z, blocks={"content": [0]}, regressor=regressor)
+    assert result.score > 0.9
+
+
 def test_class_accuracy_per_class_and_chance() -> None:
     rng = np.random.default_rng(6)
     classes = np.array(["apple", "bear", "cone"])[rng.choice(3, p=[0.6, 0.2, 0.2], size=900)]

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError
 from ident3d.metrics.discrete import logistic
@@ -73,13 +74,17 @@ def beta_vae_from_pairs(
 ) -> BetaVae:
     """The BetaVAE score of drawn pairs: (codes of one side, of the other side, shared factor) to fit and to evaluate.
 
-    Codes have shape (points, pairs, k).
+    Codes have shape (points, pairs, k). Factors are numbers or names, the same in both parts.
     """
     fit_features, fit_labels = _features(*fit)
     features, labels = _features(*evaluation)
     if fit_features.shape[1] != features.shape[1]:
         raise UserError("The pairs to fit and to evaluate must have the same number of codes.")
-    return _classified(fit_features, fit_labels, features, labels, np.unique(fit_labels).size)
+    if (fit_labels.dtype.kind in "US") != (labels.dtype.kind in "US"):
+        raise UserError("The shared factors to fit and to evaluate must both be names or both be numbers.")
+    index, _ = class_labels(np.concatenate([fit_labels, labels]), "labels")
+    fit_index, index = np.split(index, [len(fit_labels)])
+    return _classified(fit_features, fit_index, features, index, np.unique(fit_index).size)
 
 
 def _classified(
@@ -97,7 +102,7 @@ def _classified(
     )
 
 
-def _features(first: ArrayLike, second: ArrayLike, labels: ArrayLike) -> tuple[Floats, Integers]:
+def _features(first: ArrayLike, second: ArrayLike, labels: ArrayLike) -> tuple[Floats, NDArray[Any]]:
     one, other = (plain_array(codes, "pairs").astype(np.float64) for codes in (first, second))
     index, values = class_labels(labels, "labels")
     if one.ndim != 3 or one.shape != other.shape or len(one) != len(index):
@@ -107,4 +112,4 @@ def _features(first: ArrayLike, second: ArrayLike, labels: ArrayLike) -> tuple[F
         )
     if not (np.isfinite(one).all() and np.isfinite(other).all()):
         raise UserError("The pairs have values that are not finite (NaN or infinity).")
-    return np.abs(one - other).mean(axis=1), np.asarray(values[index], dtype=np.int64)
+    return np.abs(one - other).mean(axis=1), values[index]

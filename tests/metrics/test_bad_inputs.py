@@ -197,3 +197,10 @@ def test_batches_of_the_wrong_shape() -> None:
 def test_factors_without_two_rows_of_a_level() -> None:
     with pytest.raises(UserError, match="No two rows share a value of factor"):
         metrics.beta_vae_score(Z, H, kinds=["discrete"] * 3)
+
+
+def test_factors_named_in_one_part_of_the_pairs_and_numbered_in_the_other() -> None:
+    codes = RNG.normal(size=(4, 8, 2))
+    named, numbered = (codes, codes + 1, ["a", "b", "a", "b"]), (codes, codes + 1, [0, 1, 0, 1])
+    with pytest.raises(UserError, match="both be names or both be numbers"):
+        metrics.beta_vae_from_pairs(named, numbered)

@@ -133,6 +133,18 @@ def test_sorted_rows_do_no_harm_to_blocks(regressor: Any) -> None:
     assert result.score > 0.9
 
 
+def test_beta_vae_of_drawn_pairs_takes_the_names_of_factors() -> None:
+    rng = np.random.default_rng(9)
+    factors = rng.integers(3, size=200)
+    pairs = rng.normal(size=(2, 200, 16, 3))
+    pairs[1, np.arange(200), :, factors] = pairs[0, np.arange(200), :, factors]
+    for labels in (factors, np.array(["hue", "position", "turn"])[factors], factors / 2):
+        fit, evaluation = ((*pairs[:, rows], labels[rows]) for rows in (slice(100), slice(100, None)))
+        result = metrics.beta_vae_from_pairs(fit, evaluation)
+        assert result.score == result.fit_score == 1
+        assert result.chance == pytest.approx(1 / 3)
+
+
 def test_class_accuracy_per_class_and_chance() -> None:
     rng = np.random.default_rng(6)
     classes = np.array(["apple", "bear", "cone"])[rng.choice(3, p=[0.6, 0.2, 0.2], size=900)]

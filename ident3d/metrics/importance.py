@@ -22,6 +22,9 @@ Importance = Literal["permutation", "forest", "boosting"]
 
 TREES = 40
 PERMUTATIONS = 3
+# How many standard errors above chance a prediction, and above 0 a drop, must lie to count in permutation importance.
+# The first decides whether unrelated codes score 0, by luck wrong once in 700 factors; the second only trims noise.
+FACTOR_ERRORS, CODE_ERRORS = 3.0, 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +58,9 @@ def dci(
     in [0, 1]: 1 if each code matters to one factor (disentanglement), if each factor needs one code (completeness).
     Informativeness is the mean held-out accuracy or R²: higher is better, not the paper's error.
 
-    R_ji by `importance`: `"permutation"` the drop in held-out score of a random forest when code j is shuffled, at
-    least 0, which gives a code without information none; `"forest"` the impurity importance of that forest;
+    R_ji by `importance`: `"permutation"` the drop in held-out score of a random forest when code j is shuffled, 0
+    unless the forest beats the best constant guess of the factor by 3 standard errors and the drop exceeds 2 of its
+    own, so that unrelated codes score D = C = 0; `"forest"` the impurity importance of that forest;
     `"boosting"` the importance of gradient boosting with scikit-learn's defaults, as in disentanglement_lib, several
     times slower for discrete factors. Only values of one kind compare: impurity importances spread over noise codes
     and come out lower. Columns sum to one, but for `"permutation"`, where they tell how well the factor is predicted.
@@ -83,9 +87,10 @@ def dci(
         kind = data.kinds[i]
         target_fit, target = (_target(columns[:, i], kind, goal, i) for columns in (data.rows.z_fit, data.rows.z))
         models = _fitted(fit, target_fit, importance, kind, seed)
-        fitted[i], held[i] = _performance(models, fit, target_fit, kind), _performance(models, scored, target, kind)
+        losses = _losses(models, scored, target, kind)
+        fitted[i], held[i] = 1 - _losses(models, fit, target_fit, kind).mean(), 1 - losses.mean()
         if importance == "permutation":
-            matters[:, i] = _drops(models, scored, target, kind, seed)
+            matters[:, i] = _drops(models, scored, target, kind, losses, seed)
         else:
             matters[:, i] = np.mean([model.feature_importances_ for model in models], axis=0)
     disentanglement, per_code = concentration(matters[:, moving])
@@ -142,24 +147,53 @@ def _fitted(codes: Floats, target: Any, importance: Importance, kind: Kind, seed
     ]
 
 
-def _performance(models: list[Any], codes: Floats, target: Any, kind: Kind) -> float:
-    """Accuracy of a discrete factor, else R² over all outputs; NaN if the scored rows do not vary."""
+def _losses(models: list[Any], codes: Floats, target: Any, kind: Kind) -> Floats:
+    """Loss of each row, of which 1 - mean is the performance, the accuracy of a discrete factor and else the R².
+
+    1 for a wrong level, else the squared error in units of the variance; NaN if the rows do not vary.
+    """
     predicted = np.column_stack([model.predict(codes) for model in models])
     true = np.asarray(target).reshape(len(target), -1)
+    return _distance(predicted, true, kind)
+
+
+def _guess_losses(target: Any, kind: Kind) -> Floats:
+    """The losses of the best constant guess for these rows: their most frequent level, else their mean."""
+    true = np.asarray(target).reshape(len(target), -1)
     if kind == "discrete":
-        return float((predicted == true).mean())
-    total = np.square(true - true.mean(axis=0)).sum()
-    return float(1 - np.square(true - predicted).sum() / total) if total > 0 else float("nan")
+        levels, counts = np.unique(true, return_counts=True)
+        return _distance(levels[counts.argmax()], true, kind)
+    return _distance(true.mean(axis=0), true, kind)
 
 
-def _drops(models: list[Any], codes: Floats, target: Any, kind: Kind, seed: int) -> Floats:
-    """Mean loss of performance when one code is shuffled among the scored rows, at least 0."""
-    generator = np.random.default_rng(seed)
-    whole = _performance(models, codes, target, kind)
+def _distance(predicted: Any, true: Floats, kind: Kind) -> Floats:
+    if kind == "discrete":
+        return np.asarray((predicted != true)[:, 0], dtype=np.float64)
+    variance = np.square(true - true.mean(axis=0)).sum() / len(true)
+    missed = np.square(true - predicted).sum(axis=1)
+    return np.asarray(missed / variance) if variance > 0 else np.full(len(true), np.nan)
+
+
+def _drops(models: list[Any], codes: Floats, target: Any, kind: Kind, losses: Floats, seed: int) -> Floats:
+    """Mean rise of the losses when one code is shuffled among the scored rows; 0 where it may be luck.
+
+    Without this rule the shares of a factor that no code predicts are shares of noise, and look concentrated.
+    """
     drops = np.zeros(codes.shape[1])
+    if not _above_zero(_guess_losses(target, kind) - losses, FACTOR_ERRORS):
+        return drops
+    generator = np.random.default_rng(seed)
     for j in range(codes.shape[1]):
+        rise = np.zeros(len(codes))
         for _ in range(PERMUTATIONS):
             shuffled = codes.copy()
             shuffled[:, j] = generator.permutation(codes[:, j])
-            drops[j] += (whole - _performance(models, shuffled, target, kind)) / PERMUTATIONS
-    return np.nan_to_num(np.maximum(drops, 0))
+            rise += (_losses(models, shuffled, target, kind) - losses) / PERMUTATIONS
+        if _above_zero(rise, CODE_ERRORS):
+            drops[j] = rise.mean()
+    return drops
+
+
+def _above_zero(differences: Floats, errors: float) -> bool:
+    """Whether the mean of paired differences lies more than `errors` of its standard errors above 0; not for NaN."""
+    return bool(differences.mean() > errors * differences.std() / np.sqrt(len(differences)))

@@ -238,11 +238,41 @@ def test_scores_of_independent_codes_are_at_chance() -> None:
     assert metrics.sap(z, h).score < 0.01
     assert metrics.sap_discrete(z, h).score < 0.05
     assert metrics.explicitness(z, h).score == pytest.approx(0.5, abs=0.03)
-    assert metrics.dci(z, h).informativeness == pytest.approx(0.2, abs=0.03)
+    dci = metrics.dci(z, h)
+    assert dci.informativeness == pytest.approx(0.2, abs=0.03)
+    assert dci.score == dci.completeness == 0
     accuracy = metrics.class_accuracy(z[:, 0], h)
     assert accuracy.score == pytest.approx(accuracy.chance, abs=0.03)
     assert metrics.beta_vae_score(z, h, points=2000, evaluation_points=2000).score == pytest.approx(1 / d, abs=0.06)
     assert metrics.factor_vae_score(z, h, votes=2000, evaluation_votes=2000).score == pytest.approx(1 / d, abs=0.06)
+
+
+@pytest.mark.parametrize("levels", [None, 2, 5])
+def test_dci_of_independent_codes_is_zero_for_small_samples_too(levels: int | None) -> None:
+    rng = np.random.default_rng(10)
+    for _ in range(3):
+        z, h = rng.uniform(size=(2, 300, 5))
+        result = metrics.dci(z if levels is None else np.floor(z * levels), h)
+        assert result.score == result.completeness == 0
+
+
+def test_dci_gives_a_factor_that_no_code_predicts_no_importance() -> None:
+    rng = np.random.default_rng(11)
+    z, noise = rng.uniform(size=(2, 500, 3))
+    result = metrics.dci(z, np.column_stack([z[:, 0], noise]))
+    assert result.importance[0, 0] > 1
+    assert not result.importance[:, 1:].any()
+    assert (result.informativeness_per_latent[1:] < 0.05).all()
+
+
+def test_dci_of_codes_that_mix_every_factor_evenly_is_near_zero_and_of_near_perfect_codes_near_one() -> None:
+    rng = np.random.default_rng(12)
+    z = rng.uniform(size=(1000, 2))
+    mixed = metrics.dci(z, z @ np.array([[1.0, 1.0], [1.0, -1.0]]))
+    assert (mixed.importance > 0).all()
+    assert max(mixed.score, mixed.completeness) < 0.02
+    near = metrics.dci(z, z[:, ::-1] + 0.02 * rng.normal(size=z.shape))
+    assert min(near.score, near.completeness, near.informativeness) > 0.97
 
 
 def test_a_second_copy_of_a_code_lowers_completeness_not_informativeness() -> None:

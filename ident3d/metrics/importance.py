@@ -23,7 +23,7 @@ Importance = Literal["permutation", "forest", "boosting"]
 TREES = 40
 PERMUTATIONS = 3
 # How many standard errors above chance a prediction, and above 0 a drop, must lie to count in permutation importance.
-# The first decides whether unrelated codes score 0, by luck wrong once in 700 factors; the second only trims noise.
+# The first keeps unrelated codes at 0 (a normal mean passes 3 by luck once in 700); the second only trims noise.
 FACTOR_ERRORS, CODE_ERRORS = 3.0, 2.0
 
 

@@ -131,7 +131,8 @@ class StoredImages:
         chunks = self._chunks_of(shard)
         path = self.folder.shard_path(self.folder.entries[shard])
         try:
-            data = os.pread(self._open(path).number, chunks.size[place], chunks.offset[place])
+            file = self._open(path)  # a name of its own: another thread may evict it, and a closed number is reused
+            data = os.pread(file.number, chunks.size[place], chunks.offset[place])
             return inflate(data, chunks.mask[place], (self.size, self.size, 3))
         except (OSError, ValueError, deflate.DeflateError) as error:
             raise broken(path, error) from None

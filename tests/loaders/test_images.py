@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import h5py
@@ -13,6 +14,7 @@ from synthetic import make_dataset
 from torch.utils.data import DataLoader
 
 from ident3d.errors import UserError
+from ident3d.loaders import stored
 from ident3d.loaders.files import sha256
 from ident3d.loaders.folder import open_folder
 from ident3d.loaders.images import ImageDataset, normalise
@@ -83,6 +85,22 @@ def test_workers_of_a_plain_data_loader_read_the_same(dataset: ImageDataset, met
         x, z = (torch.cat(parts) for parts in zip(*loader, strict=True))
         np.testing.assert_array_equal(x.permute(0, 2, 3, 1), images)
         np.testing.assert_array_equal(z, latents)
+
+
+def test_threads_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many more shards are read at once than may be open: no descriptor is closed under a reader."""
+    monkeypatch.setattr(stored, "OPEN_FILES", 2)
+    data = ImageDataset(make_dataset(tmp_path / "set", 40, shard_size=1))
+    expected = ImageDataset(tmp_path / "set").images(range(40))
+    orders = [np.random.default_rng(k).permutation(40) for k in range(30)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(data.images, orders))
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(np.array_equal(images, expected[order]) for images, order in zip(found, orders, strict=True))
 
 
 def test_a_pickled_dataset_carries_neither_pixels_nor_open_files(dataset: ImageDataset) -> None:

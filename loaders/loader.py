@@ -27,7 +27,13 @@ class Position(Sampler[Any]):
 
     def __init__(self, dataset: Dataset, batches: list[tuple[int, int]], seed: int, shuffle: bool, slots: int) -> None:
         self.dataset, self.batches, self.seed, self.shuffle, self.slots = dataset, batches, seed, shuffle, slots
-        self.epoch = self.batch = 0
+        self.epoch = dataset.epoch if isinstance(dataset, PairDataset) else 0
+        self.batch = 0
+
+    def go_to(self, epoch: int, batch: int) -> None:
+        """Batch `batch` of an epoch is the next; after the last one that is the next epoch's first."""
+        over = batch >= len(self)
+        self.epoch, self.batch = (epoch + 1, 0) if over else (epoch, batch)
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -68,7 +74,8 @@ class Batches:
 class Loader(DataLoader[Any]):
     """A DataLoader over whole batches. An iteration goes on where the last one stopped, up to the end of its epoch.
 
-    `state_dict` counts the batches that were handed out, not those that workers had prepared beyond them.
+    `state_dict` counts the batches that were handed out, not those that workers had prepared beyond them. The position
+    is in the next epoch once the last batch is handed out, whether or not the consumer asks for one more.
     """
 
     def __init__(self, position: Position, fetch: Batches, settings: dict[str, Any], pin: bool, **options: Any) -> None:
@@ -84,10 +91,9 @@ class Loader(DataLoader[Any]):
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         for batch in super().__iter__():
-            self.position.batch += 1
+            self.position.go_to(self.position.epoch, self.position.batch + 1)
             yield self._copied(*batch) if self.fetch.slots else batch
             del batch  # not to be kept while the next one is read
-        self.position.epoch, self.position.batch = self.position.epoch + 1, 0
 
     def _copied(self, slot: int, latents: Any) -> Any:
         """The batch whose pixels are in this slot, in memory of its own."""
@@ -109,7 +115,7 @@ class Loader(DataLoader[Any]):
         epoch, batch = state["epoch"], state["batch"]
         if not (type(epoch) is int and type(batch) is int and epoch >= 0 and 0 <= batch <= len(self.position)):
             raise UserError(f"There is no batch {batch} of epoch {epoch} in this loader.")
-        self.position.epoch, self.position.batch = epoch, batch
+        self.position.go_to(epoch, batch)
 
 
 def own_memory(shape: tuple[int, ...]) -> torch.Tensor:

@@ -26,8 +26,8 @@ class PairDataset:
     """Map-style: number → ((z, z̃), (x, x̃)), latents float32 and images uint8 C×H×W, from p(z̃ | z) = `cond`.
 
     Pair k of epoch e is pair number e · length + k of its seed, whichever worker or rank asks for it; a list of numbers
-    gives a whole batch. `set_epoch` chooses e (`make_loader` does it by itself), `length` is an epoch's number of
-    pairs, by default that of the images. With `negative`, the arguments of a second conditional such as
+    gives a whole batch. `set_epoch` chooses e (`make_loader` starts from it and goes on by itself), `length` is an
+    epoch's number of pairs, by default that of the images. With `negative`, the arguments of a second conditional such as
     ``{"cond": "normal", "sigma": 0.3}``, the tuples have a third member, the hard negative.
 
     `cond`, `sigma`, `p`, `kappa`, `precision` are those of `ident3d.latents.choose.conditional`; `only` names the
@@ -74,7 +74,7 @@ class PairDataset:
             classes=classes if same_class else None,
             negative=None if negative is None else world_conditional(world, **negative),
         )
-        self.epoch = 0
+        self._epoch = shared_number()
         self.length = len(self.source) if length is None else length
         if self.length < 1:
             raise UserError(f"An epoch has at least one pair, not {self.length}.")
@@ -82,11 +82,16 @@ class PairDataset:
     def __len__(self) -> int:
         return self.length
 
+    @property
+    def epoch(self) -> int:
+        """The epoch whose pairs plain numbers stand for."""
+        return int(self._epoch[0])
+
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch whose pairs plain numbers stand for."""
+        """Choose the epoch whose pairs plain numbers stand for, here and in workers that run already."""
         if epoch < 0:
             raise UserError(f"Epochs are numbered from 0; there is no epoch {epoch}.")
-        self.epoch = epoch
+        self._epoch[0] = epoch
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -151,6 +156,15 @@ class PairDataset:
         if given.size and not (given.min() >= 0 and given.max() < len(self)):
             raise IndexError(f"an epoch has {len(self)} pairs, numbered from 0")
         return given + self.epoch * len(self)
+
+
+def shared_number() -> "Tensor":
+    """A 0 that worker processes see change: persistent ones outlive an epoch."""
+    import torch
+
+    number = torch.zeros(1, dtype=torch.int64)
+    number.share_memory_()  # type: ignore[no-untyped-call]
+    return number
 
 
 def check_space(world: World, name: str | None) -> None:

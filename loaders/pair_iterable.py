@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import numpy as np
-import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ident3d.loaders.epochs import rank_batches
@@ -20,13 +19,10 @@ class PairIterable(IterableDataset[Sample]):
     def __init__(self, dataset: PairDataset, batch_size: int, rank: int, world_size: int) -> None:
         self.dataset = dataset
         self.batches = rank_batches(len(dataset), batch_size, rank, world_size)
-        self.epoch = torch.tensor([dataset.epoch])
-        self.epoch.share_memory_()  # type: ignore[no-untyped-call]  # seen by workers that outlive an epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that the next iteration goes through."""
         self.dataset.set_epoch(epoch)
-        self.epoch[0] = epoch
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -34,6 +30,6 @@ class PairIterable(IterableDataset[Sample]):
     def __iter__(self) -> Iterator[Sample]:
         info = get_worker_info()
         worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
-        first = int(self.epoch[0]) * len(self.dataset)
+        first = self.dataset.epoch * len(self.dataset)
         for start, stop in self.batches[worker::workers]:
             yield self.dataset.batch(np.arange(first + start, first + stop))

@@ -1,6 +1,7 @@
 """PairDataset and make_loader: pairs and batches that do not depend on workers, and a position to resume from."""
 
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,30 @@ def test_every_epoch_has_its_own_pairs(path: Path, workers: int) -> None:
     for epoch in (1, 0):
         source.set_epoch(epoch)
         assert same(flat(epochs), (first, second)[epoch])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_no_epoch_is_lost_by_taking_just_its_batches(path: Path, workers: int) -> None:
+    loader = make_loader(PairDataset(path), 30, workers=workers)
+    epochs = [flat(loader) for _ in range(3)]
+    loader = make_loader(PairDataset(path), 30, workers=workers)
+    for epoch in epochs:
+        assert same(flat(islice(loader, len(loader))), epoch)
+    assert (loader.state_dict()["epoch"], loader.state_dict()["batch"]) == (3, 0)
+    resumed = make_loader(PairDataset(path), 30, workers=0)
+    resumed.load_state_dict(loader.state_dict() | {"epoch": 0, "batch": len(loader)})
+    assert same(flat(resumed), epochs[1])
+
+
+def test_the_epoch_that_was_set_is_the_one_that_is_read(path: Path) -> None:
+    data = PairDataset(path)
+    plain = DataLoader(data, 30, num_workers=1, persistent_workers=True)
+    epochs = []
+    for epoch in (0, 3):
+        data.set_epoch(epoch)
+        epochs.append(flat(plain))
+        assert same(epochs[-1], flat(make_loader(data, 30, workers=0)))  # starts from it
+    assert not torch.equal(epochs[0][0], epochs[1][0])
 
 
 def test_ranks_share_out_the_epoch(path: Path) -> None:

@@ -34,7 +34,7 @@ class Packed:
 
 
 def pack(path: Path | str, *, show_progress: bool = True) -> Packed:
-    """Write the packed file beside a finished dataset's shards, checking their hashes; one that matches is kept."""
+    """Write the packed file beside a finished dataset's shards, checking their hashes; a sound one is kept."""
     folder = open_folder(path)
     description = folder.description
     if not description.complete:
@@ -42,7 +42,7 @@ def pack(path: Path | str, *, show_progress: bool = True) -> Packed:
     target = folder.path / DATA
     size = description.n * description.size**2 * 3
     with lock(folder.path):
-        if matching_file(folder):
+        if matching_file(folder) and not packed_problem(folder):
             return Packed(target, size, str(record(folder)["sha256"]))
         free = shutil.disk_usage(folder.path).free
         if free < size:
@@ -97,6 +97,23 @@ def record(folder: Folder) -> dict[str, object]:
         return {}
     same = content.get("format") == FORMAT and content.get("format_version") == FORMAT_VERSION
     return content if same and found == digest(content) else {}
+
+
+def packed_problem(folder: Folder) -> str | None:
+    """What is wrong with the packed file, all of it read; nothing where none is due or it is as recorded."""
+    path = folder.path / DATA
+    there = path.exists() or path.is_symlink() or (folder.path / FILE).exists()
+    if not (there and folder.description.complete):
+        return None
+    if not matching_file(folder):
+        return f"{DATA} and {FILE} were not made from these shards"
+    return None if sha256_of_file(path) == record(folder)["sha256"] else f"{DATA} does not match its sha256"
+
+
+def remove_packed(path: Path) -> None:
+    """Delete the packed file, its record first."""
+    for name in (FILE, DATA):
+        (path / name).unlink(missing_ok=True)
 
 
 def matching_file(folder: Folder) -> Path | None:

@@ -14,6 +14,7 @@ from ident3d.loaders.files import lock, remove_partial_files, sha256, sha256_of_
 from ident3d.loaders.folder import (
     SHARDS,
     Description,
+    Folder,
     is_dataset,
     missing_ranges,
     read_description,
@@ -21,6 +22,7 @@ from ident3d.loaders.folder import (
 )
 from ident3d.loaders.making import reopened
 from ident3d.loaders.manifest import Entry
+from ident3d.loaders.pack import packed_problem, remove_packed
 from ident3d.loaders.shards import Shard, read_settings, read_shard
 from ident3d.loaders.source import COPY, copy_is_sound, recorded_latents, world_of
 from ident3d.progress import progress_bar
@@ -53,8 +55,9 @@ class Verified:
 def verify(path: Path | str, *, repair: bool = False, show_progress: bool = True) -> Verified:
     """Check every hash, shape, index and latent of a dataset folder once.
 
-    Latents must lie in [-1, 1] and equal what their recorded source gives (seed, copied file or import). With `repair`,
-    broken shards and their manifest lines are removed, so that the same `render` makes them again.
+    Latents must lie in [-1, 1] and equal what their recorded source gives (seed, copied file or import), and a packed
+    file its recorded hash. With `repair`, broken shards and their manifest lines are removed, so that the same `render`
+    makes them again, and so is a broken packed file.
     """
     path = Path(path)
     if not path.is_dir() or not (is_dataset(path) or (path / manifest.FILE).exists()):
@@ -66,6 +69,9 @@ def verify(path: Path | str, *, repair: bool = False, show_progress: bool = True
         copy_is_good = copy_is_sound(path, description.settings)
         if not copy_is_good:
             problems.append(Problem(f"{COPY} is not the file of latents that this dataset was begun with."))
+        unpacked = packed_problem(Folder(path, description, tuple(entries)))
+        if unpacked:
+            problems.append(Problem(unpacked))
         good, broken = 0, set[str]()
         with progress_bar(sum(entry.count for entry in entries), "images", show=show_progress) as bar:
             for entry in entries:
@@ -77,7 +83,10 @@ def verify(path: Path | str, *, repair: bool = False, show_progress: bool = True
         missing = max(0, description.n - sum(entry.count for entry in entries))
         if repair and problems:
             keep = [entry for entry in entries if entry.name not in broken]
-            remove_broken(path, description, keep, broken)
+            if broken or len(problems) > bool(unpacked):
+                remove_broken(path, description, keep, broken)
+            if unpacked or broken:
+                remove_packed(path)
             if not copy_is_good:
                 (path / COPY).unlink(missing_ok=True)
     return Verified(path, good, missing, tuple(problems), repaired=repair and bool(problems))

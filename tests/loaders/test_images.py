@@ -20,6 +20,7 @@ from ident3d.loaders.folder import open_folder
 from ident3d.loaders.images import ImageDataset, normalise
 from ident3d.loaders.making import remove_dataset
 from ident3d.loaders.pack import DATA, FILE, pack
+from ident3d.loaders.verify import verify
 
 N, SIZE = 40, 16
 
@@ -236,6 +237,23 @@ def test_the_packed_file_is_used_only_while_it_matches(tmp_path: Path) -> None:
         file.write(b"x")
     assert not ImageDataset(path).packed
     assert not list(path.glob(".partial*"))
+
+
+def test_a_packed_file_with_other_pixels_is_found_and_made_again(tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "set", 16)
+    pack(path, show_progress=False)
+    good = (path / DATA).read_bytes()
+    assert verify(path, show_progress=False).sound
+    (path / DATA).write_bytes(bytes([good[0] ^ 1]) + good[1:])
+    found = verify(path, show_progress=False)
+    assert not found.sound
+    assert [problem.what for problem in found.problems] == ["images.u8 does not match its sha256"]
+    pack(path, show_progress=False)
+    assert (path / DATA).read_bytes() == good
+    (path / DATA).write_bytes(bytes([good[0] ^ 1]) + good[1:])
+    assert verify(path, repair=True, show_progress=False).repaired
+    assert not [name for name in (DATA, FILE) if (path / name).exists()]
+    assert verify(path, show_progress=False).sound  # the shards were never touched
 
 
 def test_a_packed_file_of_other_shards_is_not_used(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ An archive's members are read in place, by offset; the wanted ones of a compress
 scratch file. No path of an archive is ever used as a path on disk.
 """
 
+import shutil
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,7 +16,11 @@ from ident3d.errors import UserError
 from ident3d.progress import progress_bar
 
 MOST_MEMBERS: Final = 20_000_000
-LARGEST_MEMBER: Final = 2**30  # bytes; the largest array of the published archives has 11 MB
+LARGEST_ARRAY: Final = 2**30  # bytes; the largest of the published archives has 11 MB
+LARGEST_PICTURE: Final = 2**26
+MOST_GROWTH: Final = 20  # times the archive, and the leeway: pictures are compressed already
+LEEWAY: Final = 2**28
+RESERVE: Final = 2**29  # bytes that stay free on the disk
 BLOCK: Final = 2**20
 
 
@@ -39,7 +44,7 @@ class Place:
 def places(source: Path, wanted: Callable[[str], bool], scratch: Path, show_progress: bool = True) -> dict[str, Place]:
     """Name → place of every wanted file of a folder, a .tar, or a compressed .tar, which goes through `scratch`."""
     if source.is_dir():
-        return {name: place for name, place in files_below(source) if wanted(name)}
+        return files_below(source, wanted)
     if not source.is_file():
         raise UserError(f"There is no folder or archive {source}.")
     try:
@@ -48,11 +53,14 @@ def places(source: Path, wanted: Callable[[str], bool], scratch: Path, show_prog
         raise UserError(f"{source} cannot be read as a tar archive, or is cut short ({error}).") from None
 
 
-def files_below(folder: Path) -> Iterator[tuple[str, Place]]:
+def files_below(folder: Path, wanted: Callable[[str], bool]) -> dict[str, Place]:
+    """The wanted files of a folder; links are stray, as they may lead out of it."""
+    found: dict[str, Place] = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            size = path.stat().st_size
-            yield path.relative_to(folder).as_posix(), Place(path, 0, checked_size(path.name, size))
+        name = path.relative_to(folder).as_posix()
+        if wanted(name) and path.is_file() and not path.is_symlink():
+            found[name] = Place(path, 0, checked_size(name, path.stat().st_size))
+    return found
 
 
 def is_plain_tar(path: Path) -> bool:
@@ -70,9 +78,10 @@ def in_tar(source: Path, wanted: Callable[[str], bool]) -> dict[str, Place]:
     with tarfile.open(source, "r:") as archive:
         for member in safe_members(archive):
             if wanted(name := plain_name(member)):
-                if member.offset_data + member.size > whole:
+                place = Place(source, member.offset_data, checked_size(name, member.size))
+                if place.offset + place.size > whole:
                     raise UserError(f"{source} is cut short: {member.name} lies beyond its end.")
-                enter(found, name, Place(source, member.offset_data, member.size))
+                enter(found, name, place)
         end = Place(source, archive.offset, tarfile.BLOCKSIZE)
     if end.read().strip(b"\0"):  # tarfile takes a header that is cut short for the end
         raise UserError(f"{source} is cut short or damaged after {len(found):,} files.")
@@ -82,6 +91,7 @@ def in_tar(source: Path, wanted: Callable[[str], bool]) -> dict[str, Place]:
 def unpacked(source: Path, wanted: Callable[[str], bool], scratch: Path, show_progress: bool) -> dict[str, Place]:
     """The wanted members of a compressed archive, read once from front to back and copied into `scratch`."""
     found: dict[str, Place] = {}
+    most = MOST_GROWTH * source.stat().st_size + LEEWAY
     with (
         source.open("rb") as packed,
         tarfile.open(fileobj=packed, mode="r|*") as archive,
@@ -90,7 +100,11 @@ def unpacked(source: Path, wanted: Callable[[str], bool], scratch: Path, show_pr
     ):
         for member in safe_members(archive):
             if wanted(name := plain_name(member)):
-                enter(found, name, Place(scratch, out.tell(), member.size))
+                enter(found, name, Place(scratch, out.tell(), checked_size(name, member.size)))
+                if out.tell() + member.size > most:
+                    raise UserError(f"{source} unpacks to more than {most:,} bytes, which pictures cannot.")
+                if shutil.disk_usage(scratch.parent).free < member.size + RESERVE:
+                    raise UserError(f"The disk of {scratch.parent} is too full to unpack {source}.")
                 content = archive.extractfile(member)
                 assert content is not None
                 copy(content, out, member.size)
@@ -99,7 +113,7 @@ def unpacked(source: Path, wanted: Callable[[str], bool], scratch: Path, show_pr
 
 
 def safe_members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """The regular files of an archive; refuses it for any member that is not one, leaves the folder or is too large."""
+    """The regular files of an archive; refuses it for any member that is not one or leaves the folder."""
     for number, member in enumerate(archive):
         if number >= MOST_MEMBERS:
             raise UserError(f"The archive has more than {MOST_MEMBERS:,} members.")
@@ -110,13 +124,15 @@ def safe_members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
             continue
         if not member.isreg() or member.issparse():
             raise UserError(f"The archive's member {member.name!r} is not a plain file but a link, device or the like.")
-        checked_size(member.name, member.size)
+        if member.size < 0:  # tarfile would go back, for ever
+            raise UserError(f"The archive's member {member.name!r} claims {member.size:,} bytes.")
         yield member
 
 
 def checked_size(name: str, size: int) -> int:
-    if size > LARGEST_MEMBER:
-        raise UserError(f"{name} has {size:,} bytes, more than the {LARGEST_MEMBER:,} that are read.")
+    most = LARGEST_ARRAY if name.endswith(".npy") else LARGEST_PICTURE
+    if size > most:
+        raise UserError(f"{name} has {size:,} bytes, more than the {most:,} that are read.")
     return size
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Final
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,8 +89,9 @@ def class_number(text: str | None) -> int:
 
 
 def choose_split(found: Mapping[str, Split], wished: str | None) -> tuple[str, Split]:
-    """The one split, or the wished one: ``train`` stands for a folder train or trainset."""
-    names = {PurePosixPath(above).name: above for above in found}
+    """The one split, or the wished one, by its folder's name or path: ``train`` stands for train or trainset."""
+    last = [PurePosixPath(above).name for above in found]
+    names = {name if last.count(name) == 1 else above: above for name, above in zip(last, found, strict=True)}
     if not found:
         raise UserError(
             "No published layout was found: images/NNNNNN.png beside raw_latents.npy and latents.npy, or the same with "
@@ -97,8 +99,10 @@ def choose_split(found: Mapping[str, Split], wished: str | None) -> tuple[str, S
         )
     if wished is None and len(found) == 1:
         return next(iter(found.items()))
+    if wished is not None and wished in found:
+        return wished, found[wished]
     for name in (wished, f"{wished}set"):
-        if name in names:
+        if name in names and last.count(name) == 1:
             return names[name], found[names[name]]
     listed = ", ".join(sorted(names))
     raise UserError(f"The splits there are {listed}; choose one with --split, not {wished}." if wished else
@@ -109,7 +113,7 @@ def read_array(place: Place, name: str, columns: Iterable[int]) -> NDArray[np.fl
     """A published array, (N, 10) or (N, 11) numbers, without pickle."""
     try:
         array = np.load(io.BytesIO(place.read()), allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+    except (ValueError, OSError, EOFError, BadZipFile, MemoryError) as error:
         raise UserError(f"{name} cannot be read as a .npy file of numbers: {error}.") from None
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] not in columns or array.dtype.kind != "f":
         raise UserError(f"{name} does not hold numbers in {' or '.join(map(str, columns))} columns.")

@@ -133,6 +133,10 @@ def test_stray_files_and_transparency_are_left_out(small: Path, tmp_path: Path) 
     (small / ".ipynb_checkpoints/images/0.png").write_text("stray")
     (small / "images/Thumbs.db").write_text("stray")
     (small / "notes.txt").write_text("stray")
+    with (small / "film.mp4").open("wb") as file:
+        file.truncate(2**30 + 1)  # sparse: larger than what is read
+    same(plain, bring(small, tmp_path / "folder"))
+    (small / "film.mp4").unlink()
     opaque = Image.open(small / "images/4.png").convert("RGBA")
     opaque.putalpha(100)
     opaque.save(small / "images/4.png")
@@ -148,6 +152,10 @@ def test_a_split_is_chosen_by_name(small: Path, tmp_path: Path) -> None:
         bring(tmp_path / "both", tmp_path / "out", split="valid")
     assert len(ImageDataset(bring(tmp_path / "both", tmp_path / "train", split="train"))) == 9
     assert len(ImageDataset(bring(tmp_path / "both", tmp_path / "test", split="testset"))) == 12
+    export(tmp_path / "others", tmp_path / "both/more/testset", **QUIET)
+    with pytest.raises(UserError, match=r"splits there are more/testset, testset, trainset; .* not test\."):
+        bring(tmp_path / "both", tmp_path / "out", split="test")
+    assert len(ImageDataset(bring(tmp_path / "both", tmp_path / "more", split="more/testset"))) == 12
 
 
 def test_an_interrupted_import_is_continued(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,6 +222,8 @@ def member(name: str, content: bytes = b"x", **fields: object) -> tuple[tarfile.
         (member("images/0.png", b"", type=tarfile.CHRTYPE), "not a plain file"),
         (member("images/0.png", b"", type=tarfile.FIFOTYPE), "not a plain file"),
         (member("raw_latents.npy", b"", size=2**31), "more than the 1,073,741,824 that are read"),
+        (member("images/0.png", b"", size=2**27), "more than the 67,108,864 that are read"),
+        (member("notes.txt", b"", size=-512), "claims -512 bytes"),
     ],
 )
 def test_hostile_members_are_refused(
@@ -226,6 +236,20 @@ def test_hostile_members_are_refused(
         bring(tmp_path / "hostile.tar", tmp_path / "out")
     left = {p.name for p in tmp_path.rglob("*")}
     assert left == {"hostile.tar", "out"}
+
+
+def test_a_small_archive_does_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tarfile.open(tmp_path / "bomb.tar.gz", "w:gz") as archive:
+        for k in range(4):
+            info, content = member(f"images/{k}.png", bytes(2**20))
+            archive.addfile(info, io.BytesIO(content))
+    monkeypatch.setattr(archives, "LEEWAY", 2**21)
+    with pytest.raises(UserError, match=r"unpacks to more than 2,\d{3},\d{3} bytes"):
+        bring(tmp_path / "bomb.tar.gz", tmp_path / "out")
+    monkeypatch.setattr(archives, "RESERVE", 2**60)
+    with pytest.raises(UserError, match="is too full to unpack"):
+        bring(tmp_path / "bomb.tar.gz", tmp_path / "out")
+    assert not list(tmp_path.glob(".partial*"))
 
 
 def twice(folder: Path, base: Path) -> Path:
@@ -260,6 +284,24 @@ def pickled(folder: Path, base: Path) -> Path:
 def lying_array(folder: Path, base: Path) -> Path:
     data = (folder / "raw_latents.npy").read_bytes()
     (folder / "raw_latents.npy").write_bytes(data.replace(b"(9, 10)", b"(9999999, 10)".ljust(7))[: len(data)])
+    return folder
+
+
+def vast_array(folder: Path, base: Path) -> Path:
+    data = (folder / "raw_latents.npy").read_bytes()
+    (folder / "raw_latents.npy").write_bytes(data.replace(b"(9, 10), }" + b" " * 12, b"(9" + b"0" * 12 + b", 10), }"))
+    assert b"000, 10)" in (folder / "raw_latents.npy").read_bytes()
+    return folder
+
+
+def broken_zip(folder: Path, base: Path) -> Path:
+    (folder / "raw_latents.npy").write_bytes(b"PK\x03\x04 and no more")
+    return folder
+
+
+def link(folder: Path, base: Path) -> Path:
+    (folder / "images/4.png").rename(base / "elsewhere.png")
+    (folder / "images/4.png").symlink_to(base / "elsewhere.png")
     return folder
 
 
@@ -347,6 +389,9 @@ def nothing(folder: Path, base: Path) -> Path:
         (no_archive, "cannot be read as a tar archive"),
         (pickled, "raw_latents.npy cannot be read as a .npy file of numbers"),
         (lying_array, "raw_latents.npy cannot be read"),
+        (vast_array, "raw_latents.npy cannot be read"),
+        (broken_zip, "raw_latents.npy cannot be read"),
+        (link, "9 rows"),
         (other_columns, "in 10 or 11 columns"),
         (out_of_range, r"Raw latents lie in \[-1, 1\]"),
         (not_finite, "not finite"),

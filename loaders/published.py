@@ -126,17 +126,25 @@ def infer_world(raw: NDArray[np.float32], scene: NDArray[np.float32], causal: bo
     """The world whose raw → scene mapping explains both arrays, and the mapping found column by column.
 
     Each column is fitted by scene = scale · raw + offset; a world has one scale for positions, angles and hues each and
-    no offset. Eleven raw columns are the periodic world's, whose mapping only has a position range.
+    no offset. Eleven raw columns are the periodic world's, whose mapping only has a position range. A column held at 0
+    tells nothing: its mapping is None, and a scale that no column tells is the world's default.
     """
+    usual = World()
     if raw.shape[1] == 11:
-        world = World("3dident-periodic", position_range=snapped(line(raw[:, 0], scene[:, 0])[0], "x"))
+        world = World("3dident-periodic", position_range=scale_of(raw, scene, POSITIONS, usual.position_range))
         mapping: dict[str, Any] = {"kind": "periodic", "position_range": world.position_range}
     else:
         fits = {name: line(raw[:, k], scene[:, k]) for k, name in enumerate(NAMES)}
-        mapping = {"kind": "linear"} | {name: {"scale": a, "offset": b} for name, (a, b) in fits.items()}
+        mapping = {"kind": "linear"} | {
+            name: fit and dict(zip(("scale", "offset"), fit, strict=True)) for name, fit in fits.items()
+        }
         position, angle, hue = (
-            snapped(max(fits[latent][0] for latent in NAMES[group]), f"range of {NAMES[group][0]}")
-            for group in (POSITIONS, ANGLES, HUES)
+            scale_of(raw, scene, group, default)
+            for group, default in (
+                (POSITIONS, usual.position_range),
+                (ANGLES, usual.angle_range),
+                (HUES, usual.hue_range),
+            )
         )
         scene_name = "causal3dident" if causal else "3dident"
         world = World(scene_name, position_range=position, angle_range=angle, hue_range=hue)
@@ -150,11 +158,17 @@ def infer_world(raw: NDArray[np.float32], scene: NDArray[np.float32], causal: bo
     return world, mapping
 
 
-def line(raw: NDArray[np.float32], scene: NDArray[np.float32]) -> tuple[float, float]:
-    """Least squares of scene = scale · raw + offset; a column held fixed gives the scale of the line through 0."""
+def scale_of(raw: NDArray[np.float32], scene: NDArray[np.float32], group: slice, default: float) -> float:
+    """The scale that a group of columns shares, or the default where all of them are held at 0."""
+    fits = [fit for k in range(group.start, group.stop) if (fit := line(raw[:, k], scene[:, k]))]
+    return snapped(max(fits)[0], f"range of {NAMES[group][0]}") if fits else default
+
+
+def line(raw: NDArray[np.float32], scene: NDArray[np.float32]) -> tuple[float, float] | None:
+    """Least squares of scene = scale · raw + offset; a column held fixed gives the line through 0, or none at 0."""
     x, y = raw.astype(np.float64), scene.astype(np.float64)
     if np.ptp(x) < 1e-9:
-        return (float(y[0] / x[0]) if x[0] else float("nan")), 0.0
+        return (float(y[0] / x[0]), 0.0) if x[0] else None
     scale, offset = np.polyfit(x, y, 1)
     return float(scale), float(offset)
 

@@ -29,7 +29,7 @@ KINDS: dict[str, tuple[type, int]] = {
     "index": (np.int64, 1),
     "class": (np.int8, 1),
 }
-MEND = "`ident3d verify --repair`, then the same `ident3d render` makes it again."
+MEND = "`ident3d verify --repair`, then the same `ident3d render` or `ident3d import` makes it again."
 
 
 @dataclass(frozen=True)
@@ -171,8 +171,6 @@ def check_images(file: h5py.File, path: Path) -> h5py.Dataset:
     shape = images.shape
     if images.dtype != np.uint8 or len(shape) != 4 or shape[3] != 3 or images.chunks != (1, *shape[1:]):
         raise UserError(f"{path} stores its images in another way than one uint8 chunk of H×W×3 each.")
-    if images.nbytes > MOST_INFLATED * file.id.get_filesize():
-        raise UserError(f"{path} claims {images.nbytes:,} bytes of images, more than a file of its size can hold.")
     layout = images.id.get_create_plist()
     if [layout.get_filter(k)[0] for k in range(layout.get_nfilters())] != [h5py.h5z.FILTER_DEFLATE]:
         raise UserError(f"{path} stores its images through another filter than gzip.")
@@ -187,4 +185,6 @@ def check_dataset(file: h5py.File, path: Path, name: str) -> h5py.Dataset:
     layout = data.id.get_create_plist()
     if layout.get_layout() == h5py.h5d.VIRTUAL or layout.get_external_count():
         raise UserError(f"{path} takes {name} from another file, which is not allowed.")
+    if data.nbytes > MOST_INFLATED * file.id.get_filesize():
+        raise UserError(f"{path} claims {data.nbytes:,} bytes of {name}, more than a file of its size can hold.")
     return data

@@ -169,7 +169,7 @@ def opened(path: Path) -> Iterator[tuple[h5py.File, Path]]:
     try:
         with h5py.File(path, "r") as file:
             yield file, path
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError, MemoryError) as error:
         raise broken(path, error) from None
 
 

@@ -12,6 +12,7 @@ from PIL import Image
 from synthetic import make_dataset
 
 from ident3d.errors import UserError
+from ident3d.latents.names import NAMES
 from ident3d.latents.worlds import World
 from ident3d.loaders import archives, importing
 from ident3d.loaders.exporting import MARK, export
@@ -123,6 +124,19 @@ def test_other_ranges_are_inferred_and_recorded(small: Path, tmp_path: Path) -> 
     np.save(small / "latents.npy", scene)
     with pytest.raises(UserError, match=r"does not follow from raw_latents.npy.*rotation_theta is off by 0.5"):
         bring(small, tmp_path / "bent")
+
+
+@pytest.mark.parametrize("names", [["spotlight_position"], ["object_hue", "spotlight_hue", "ground_hue"]])
+def test_latents_held_at_zero_are_imported(small: Path, tmp_path: Path, names: list[str]) -> None:
+    raw = np.load(small / "raw_latents.npy")
+    columns = [NAMES.index(name) for name in names]
+    raw[:, columns] = 0
+    np.save(small / "raw_latents.npy", raw)
+    np.save(small / "latents.npy", World().to_scene(raw))
+    recorded = read_description(bring(small, tmp_path / "back")).settings
+    assert World.from_dict(recorded["world"]) == World()
+    unknown = [name for name, fit in recorded["source"]["raw_to_scene"].items() if fit is None]
+    assert unknown == names
 
 
 def test_stray_files_and_transparency_are_left_out(small: Path, tmp_path: Path) -> None:

@@ -81,6 +81,11 @@ def huge(file: h5py.File) -> None:
     file.create_dataset("images", (8, 40000, 40000, 3), np.uint8, chunks=(1, 40000, 40000, 3), compression="gzip")
 
 
+def vast_latents(file: h5py.File) -> None:
+    del file["raw_latents"]
+    file.create_dataset("raw_latents", (2**40, 10), np.float32, chunks=(2**20, 10), compression="gzip")
+
+
 def missing_chunk(file: h5py.File) -> None:
     del file["images"]
     file.create_dataset("images", (8, 16, 16, 3), np.uint8, chunks=(1, 16, 16, 3), compression="gzip")
@@ -118,6 +123,7 @@ def something_else(file: h5py.File) -> None:
         (other_filter, "another filter than gzip"),
         (one_chunk, "in another way than one uint8 chunk"),
         (huge, "claims 38,400,000,000 bytes of images"),
+        (vast_latents, "claims 43,980,465,111,040 bytes of raw_latents"),
         (missing_chunk, "an image without a chunk"),
         (other_latents, "raw latents of type float64"),
         (fewer_latents, r"raw latents of type float32 and shape \(5, 10\)"),

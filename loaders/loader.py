@@ -1,7 +1,8 @@
 """`make_loader`: a DataLoader that fetches whole batches, goes on where it stopped, and says where that is."""
 
+import multiprocessing
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,13 +10,10 @@ from torch.utils.data import DataLoader, Sampler
 
 from ident3d.errors import UserError
 from ident3d.loaders.epochs import rank_batches
-from ident3d.loaders.images import ImageDataset
+from ident3d.loaders.files import sha256
 from ident3d.loaders.pair_dataset import PairDataset
 from ident3d.loaders.pair_streams import check_seed, permutation
-from ident3d.processors import cores
-
-MOST_WORKERS = 8
-Dataset: TypeAlias = ImageDataset | PairDataset
+from ident3d.loaders.slots import Dataset, default_workers, shared_slots, source_of
 
 
 class Position(Sampler[Any]):
@@ -64,11 +62,15 @@ class Batches:
         return len(self.dataset)
 
     def __getitem__(self, wanted: Any) -> Any:
+        """The batch, or the UserError that it met: raised in a worker it would arrive wrapped in a traceback."""
         numbers, slot = wanted
-        if not self.slots:
-            return self.dataset.batch(numbers)
-        count = self.dataset.members * len(numbers)
-        return slot, self.dataset.fill(numbers, self.slots[slot][:count].numpy())
+        try:
+            if not self.slots:
+                return self.dataset.batch(numbers)
+            count = self.dataset.members * len(numbers)
+            return slot, self.dataset.fill(numbers, self.slots[slot][:count].numpy())
+        except UserError as error:
+            return error
 
 
 class Loader(DataLoader[Any]):
@@ -91,6 +93,8 @@ class Loader(DataLoader[Any]):
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         for batch in super().__iter__():
+            if isinstance(batch, UserError):
+                raise batch from None
             self.position.go_to(self.position.epoch, self.position.batch + 1)
             yield self._copied(*batch) if self.fetch.slots else batch
             del batch  # not to be kept while the next one is read
@@ -108,6 +112,8 @@ class Loader(DataLoader[Any]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state`, which must come from a loader with the same data, seed, batch size and ranks."""
         for name, value in self.settings.items():
+            if name in DIGESTS and state.get(name) != value:
+                raise UserError(f"The saved position is of a loader of other {name}, or of {name} made otherwise.")
             if state.get(name) != value:
                 raise UserError(
                     f"The saved position is of a loader with {name} {state.get(name)}, this one has {value}."
@@ -118,6 +124,20 @@ class Loader(DataLoader[Any]):
         self.position.go_to(epoch, batch)
 
 
+DIGESTS = ("images", "pairs")
+
+
+def digests(dataset: Dataset) -> dict[str, str]:
+    """What a position depends on besides numbers: the images, and how pairs are drawn among them, each as a hash."""
+    shards = [part.folder.description.shards_sha256 for part in source_of(dataset).parts]
+    found = {"images": sha256(repr(shards).encode())}
+    if isinstance(dataset, PairDataset):
+        s = dataset.sampler
+        how = (s.conditional, s.negative, s.anchors, s.neighbours.search, s.neighbours.classes is not None)
+        found["pairs"] = sha256(repr(how).encode())
+    return found
+
+
 def own_memory(shape: tuple[int, ...]) -> torch.Tensor:
     return torch.from_numpy(np.empty(shape, np.uint8))  # NumPy's memory comes in huge pages
 
@@ -126,20 +146,15 @@ def as_it_is(batch: Any) -> Any:
     return batch
 
 
-def default_workers(dataset: Dataset) -> int:
-    """None for packed files, which one process reads fast enough; else one for each core, up to eight."""
-    source = dataset.source if isinstance(dataset, PairDataset) else dataset
-    return 0 if source.packed or cores() == 1 else min(cores(), MOST_WORKERS)
-
-
 def make_loader(
     dataset: Dataset,
     batch_size: int = 256,
     *,
     workers: int | None = None,
     prefetch: int = 2,
-    seed: int = 0,
+    seed: int | None = None,
     shuffle: bool = True,
+    drop_last: bool | None = None,
     rank: int = 0,
     world_size: int = 1,
     pin_memory: bool | None = None,
@@ -148,33 +163,40 @@ def make_loader(
     """A DataLoader of whole batches with the defaults that fit.
 
     `workers` processes fetch `prefetch` batches each ahead; by default none where the data are packed. Memory is pinned
-    where there is a GPU. Batches, and their order, depend on the dataset, `batch_size`, `seed` (of the order of an
-    ImageDataset's images, where `shuffle`), `rank` and `world_size` alone, not on workers; a last batch that is not
-    full is left out. `state_dict` and `load_state_dict` keep the position.
+    where there is a GPU. Batches, and their order, depend on the dataset, `batch_size`, `seed`, `rank` and `world_size`
+    alone, not on workers. The seed is of the order of an ImageDataset's images, where `shuffle`, by default 0; a
+    PairDataset has its own. A last batch that is not full is left out with `drop_last`, which is the default except for
+    images in their own order. `state_dict` and `load_state_dict` keep the position.
     """
-    workers = default_workers(dataset) if workers is None else workers
+    pairs = isinstance(dataset, PairDataset)
+    drop_last = pairs or shuffle if drop_last is None else drop_last
+    batches = rank_batches(len(dataset), batch_size, rank, world_size, drop_last)
+    source = source_of(dataset)
+    shape = (dataset.members * min(batch_size, len(dataset)), source.size, source.size, 3)
+    workers = default_workers(dataset, shape, max(1, prefetch)) if workers is None else workers
     if workers < 0 or prefetch < 1:
         raise UserError("A loader has 0 or more workers, and each fetches at least 1 batch ahead.")
     if isinstance(dataset, PairDataset):
-        dataset.sampler.build()
+        if seed not in (None, dataset.sampler.seed):
+            raise UserError(f"These pairs have the seed {dataset.sampler.seed}; give the PairDataset seed={seed}.")
         seed = dataset.sampler.seed
-    batches = rank_batches(len(dataset), batch_size, rank, world_size)
-    settings = {
+        method = start_method or multiprocessing.get_start_method()
+        if workers and dataset.sampler.neighbours.on_gpu and method == "fork":
+            raise UserError("FAISS cannot use a GPU in a forked worker: use workers=0 or start_method='spawn'.")
+        dataset.sampler.build()
+    seed = check_seed(seed or 0)
+    settings = digests(dataset) | {
         "length": len(dataset),
-        "seed": check_seed(seed),
+        "seed": seed,
         "shuffle": shuffle,
+        "drop_last": drop_last,
         "batch_size": batch_size,
         "rank": rank,
         "world_size": world_size,
     }
-    source = dataset.source if isinstance(dataset, PairDataset) else dataset
-    slots = workers * prefetch + 1 if workers and source.transform is None else 0
-    shape = (dataset.members * min(batch_size, len(dataset)), source.size, source.size, 3)
-    shared = [torch.empty(shape, dtype=torch.uint8) for _ in range(slots)]
-    for slot in shared:
-        slot.share_memory_()  # type: ignore[no-untyped-call]
+    shared = shared_slots(shape, workers, prefetch) if source.transform is None else []
     return Loader(
-        Position(dataset, batches, seed, shuffle, slots),
+        Position(dataset, batches, seed, shuffle, len(shared)),
         Batches(dataset, shared),
         settings,
         pin=torch.cuda.is_available() if pin_memory is None else pin_memory,

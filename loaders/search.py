@@ -62,10 +62,18 @@ def flat(latents: Latents) -> Nearest:
     import faiss
 
     index: Any = faiss.IndexFlatL2(latents.shape[1])
-    if hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus():
+    if faiss_gpus():
         index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)
     index.add(latents)
     return through_faiss(index)
+
+
+def faiss_gpus() -> int:
+    """How many GPUs FAISS can use."""
+    require_faiss()
+    import faiss
+
+    return int(faiss.get_num_gpus()) if hasattr(faiss, "StandardGpuResources") else 0
 
 
 def ivf(latents: Latents, nprobe: int = NPROBE) -> Nearest:
@@ -100,6 +108,11 @@ class Neighbours:
             raise UserError(f"A pair is two different images, so at least two {where}are needed.")
         self.latents, self.classes, self.groups = latents, classes, groups
         self._nearest: list[Nearest] | None = None
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the search runs on a GPU, which a forked process cannot use."""
+        return self.search == "flat" and faiss_gpus() > 0
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_nearest": None}

@@ -12,6 +12,7 @@ from synthetic import make_dataset
 from torch.utils.data import DataLoader
 
 from ident3d.errors import UserError
+from ident3d.loaders import search, slots
 from ident3d.loaders.epochs import rank_batches
 from ident3d.loaders.images import ImageDataset
 from ident3d.loaders.loader import make_loader
@@ -134,9 +135,10 @@ def test_the_position_resumes(path: Path, workers: int, kind: Any) -> None:
     def tensors(batch: Any) -> list[torch.Tensor]:
         return flat([batch]) if kind is PairDataset else list(batch)
 
-    loader = make_loader(kind(path), 8, workers=workers, seed=3)
+    seed = 3 if kind is ImageDataset else None
+    loader = make_loader(kind(path), 8, workers=workers, seed=seed)
     whole = [tensors(batch) for _ in range(2) for batch in loader]
-    loader = make_loader(kind(path), 8, workers=workers, seed=3)
+    loader = make_loader(kind(path), 8, workers=workers, seed=seed)
     seen = [tensors(batch) for batch in loader]
     for batch in loader:
         seen.append(tensors(batch))
@@ -144,19 +146,24 @@ def test_the_position_resumes(path: Path, workers: int, kind: Any) -> None:
             break
     state = json.loads(json.dumps(loader.state_dict()))
     assert (state["epoch"], state["batch"]) == (1, 3)
-    resumed = make_loader(kind(path), 8, workers=0, seed=3)
+    resumed = make_loader(kind(path), 8, workers=0, seed=seed)
     resumed.load_state_dict(state)
     rest = [tensors(batch) for batch in resumed]
     assert all(same(a, b) for a, b in zip(whole, seen + rest, strict=True))
     assert all(same(a, b) for a, b in zip(rest, [tensors(batch) for batch in loader], strict=True))  # goes on itself
 
 
-def test_a_position_of_another_loader_is_refused(path: Path) -> None:
+def test_a_position_of_another_loader_is_refused(path: Path, tmp_path: Path) -> None:
     state = make_loader(PairDataset(path), 8, workers=0).state_dict()
     with pytest.raises(UserError, match="batch_size 8, this one has 16"):
         make_loader(PairDataset(path), 16, workers=0).load_state_dict(state)
     with pytest.raises(UserError, match="seed 0, this one has 1"):
         make_loader(PairDataset(path, seed=1), 8, workers=0).load_state_dict(state)
+    for other in ({"sigma": 0.3}, {"cond": "laplace"}, {"negative": {"cond": "normal"}}, {"anchors": "marginal"}):
+        with pytest.raises(UserError, match="a loader of other pairs"):
+            make_loader(PairDataset(path, **other), 8, workers=0).load_state_dict(state)
+    with pytest.raises(UserError, match="a loader of other images"):
+        make_loader(PairDataset(make_dataset(tmp_path / "set", N, seed=1)), 8, workers=0).load_state_dict(state)
     for wrong in ({"batch": 8}, {"batch": -1}, {"epoch": -1}, {"epoch": 1.5}):
         with pytest.raises(UserError, match="There is no batch"):
             make_loader(PairDataset(path), 8, workers=0).load_state_dict(state | wrong)
@@ -174,9 +181,58 @@ def test_images_are_shuffled_each_epoch_and_all_seen(path: Path) -> None:
     )
 
 
-def test_defaults(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_whole_dataset_is_delivered(path: Path, workers: int) -> None:
+    expected = ImageDataset(path)[:]
+    loader = make_loader(ImageDataset(path), 16, workers=workers, shuffle=False)
+    assert [len(z) for _, z in loader] == [16, 16, 16, 12]
+    for whole, parts in zip(expected, zip(*loader, strict=True), strict=True):
+        assert torch.equal(torch.cat(parts), whole)
+    assert len(make_loader(ImageDataset(path), 16, workers=0)) == len(make_loader(PairDataset(path), 16, workers=0)) == 3
+    assert len(make_loader(PairDataset(path), 16, workers=0, drop_last=False)) == 4
+    ranks = [make_loader(ImageDataset(path), 16, workers=0, shuffle=False, rank=r, world_size=3) for r in range(3)]
+    assert sum(len(z) for loader in ranks for _, z in loader) == N
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_worker_says_what_is_wrong_in_one_sentence(tmp_path: Path, workers: int) -> None:
+    data = ImageDataset(make_dataset(tmp_path / "set", 16))
+    (tmp_path / "set/shards/00001.h5").unlink()
+    loader = iter(make_loader(data, 8, workers=workers, shuffle=False))
+    next(loader)
+    with pytest.raises(UserError, match=r"^The shard [^\n]*00001.h5 is missing;[^\n]*$"):
+        next(loader)
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_workers_take_no_more_shared_memory_than_there_is(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "cores", lambda: 4)
+    data, shape, slot = ImageDataset(path), (8, 16, 16, 3), 8 * 16 * 16 * 3
+    assert slots.default_workers(data, shape, 2) == 4
+    monkeypatch.setattr(slots, "free_shared_memory", lambda: 5 * slot)
+    assert slots.default_workers(data, shape, 2) == 2
+    assert make_loader(data, 8).num_workers == 2
+    with pytest.raises(UserError, match="need 0 MB of shared memory, and 0 are free: use workers=0, or .* --shm-size"):
+        make_loader(data, 8, workers=3)
+    monkeypatch.setattr(slots, "free_shared_memory", lambda: 0)
+    assert make_loader(data, 8).num_workers == 0
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_a_gpu_index_is_not_searched_in_forks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "faiss_gpus", lambda: 1)
+    data = PairDataset(path, search="flat")
+    assert slots.default_workers(data, (1,), 2) == 0
+    with pytest.raises(UserError, match="cannot use a GPU in a forked worker"):
+        make_loader(data, 8, workers=1, start_method="fork")
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = PairDataset(make_dataset(tmp_path / "set", 16))
-    assert make_loader(data).num_workers > 0 or torch.get_num_threads() == 1
+    for there, workers in ((1, 0), (3, 3), (64, 8)):
+        monkeypatch.setattr(slots, "cores", lambda there=there: there)
+        assert make_loader(data).num_workers == workers
     pack(tmp_path / "set", show_progress=False)
     loader = make_loader(PairDataset(tmp_path / "set"))
     assert loader.num_workers == 0
@@ -194,6 +250,8 @@ def test_mistakes_get_one_sentence(path: Path) -> None:
         make_loader(data, 40, rank=0, world_size=2)
     with pytest.raises(UserError, match="0 or more workers"):
         make_loader(data, 8, workers=-1)
+    with pytest.raises(UserError, match="have the seed 0; give the PairDataset seed=7"):
+        make_loader(data, 8, workers=0, seed=7)
     with pytest.raises(UserError, match="no epoch -1"):
         data.set_epoch(-1)
     assert rank_batches(10, 3, 1, 2) == [(3, 6)]

@@ -51,6 +51,8 @@ class ImageDataset:
             differ = differences(first.world.as_dict(), part.world.as_dict())
             if differ:
                 raise UserError(f"{first.path} and {part.path} show different worlds ({'; '.join(differ)}).")
+        if len(self.parts) > 1 and len({part.has_classes for part in self.parts}) > 1:
+            raise UserError("Some of the joined datasets have classes and some have not.")
         self.size = first.size
         self.world = first.world
         self.transform = transform
@@ -74,7 +76,7 @@ class ImageDataset:
 
     @cached_property
     def has_classes(self) -> bool:
-        return self.parts[0].latents(np.zeros(1, np.int64))[1] is not None
+        return self.parts[0].has_classes
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -116,8 +118,6 @@ class ImageDataset:
         if self._all is None:
             found = [part.all_latents() for part in self.parts]
             classes = [c for _, c in found if c is not None]
-            if classes and len(classes) != len(found):
-                raise UserError("Some of the joined datasets have classes and some have not.")
             self._all = np.concatenate([raw for raw, _ in found]), np.concatenate(classes) if classes else None
         return self._all
 

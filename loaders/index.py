@@ -69,6 +69,7 @@ def index_latents(data: ImageDataset, search: str) -> Indexed:
     exact = PairSampler(latents, conditional).neighbours.find(drawn.drawn, other_than=drawn.anchor)
     used = sampler.neighbours.search
     file = cached_path(latents, IVF) if used == "ivf" else None
+    file = file if file and file.is_file() else None
     return Indexed(
         search=used,
         images=len(latents),

@@ -5,6 +5,7 @@ what we wrote is made again, and FAISS never parses it.
 """
 
 import hashlib
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,11 @@ def cached_index(latents: NDArray[np.float32], factory: str) -> Any:
     index = load(path)
     if index is None:
         index = build(latents, factory)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, stamped(index))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, stamped(index))
+        except OSError as error:
+            warnings.warn(f"The index is not kept: {path.parent} cannot be written ({error.strerror}).", stacklevel=2)
     return index
 
 

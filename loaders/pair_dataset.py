@@ -27,8 +27,8 @@ class PairDataset:
 
     Pair k of epoch e is pair number e · length + k of its seed, whichever worker or rank asks for it; a list of numbers
     gives a whole batch. `set_epoch` chooses e (`make_loader` starts from it and goes on by itself), `length` is an
-    epoch's number of pairs, by default that of the images. With `negative`, the arguments of a second conditional such as
-    ``{"cond": "normal", "sigma": 0.3}``, the tuples have a third member, the hard negative.
+    epoch's number of pairs, by default that of the images. With `negative`, the arguments of a second conditional
+    such as ``{"cond": "normal", "sigma": 0.3}``, the tuples have a third member, the hard negative.
 
     `cond`, `sigma`, `p`, `kappa`, `precision` are those of `ident3d.latents.choose.conditional`; `only` names the
     latents, groups (position, rotation, hue) or views (positions, rotations, hues) that change, `same_class` keeps a
@@ -60,6 +60,7 @@ class PairDataset:
         self.source = ImageDataset(path, latents=latents, transform=transform, packed=packed)
         world = self.source.world
         check_space(world, space)
+        check_anchors(world, anchors)
         widths: dict[str, Any] = {"sigma": sigma, "p": p, "kappa": kappa, "precision": precision, "only": only}
         positive = world_conditional(world, cond, **widths)
         raw, classes = self.source.all_latents()
@@ -173,6 +174,12 @@ def check_space(world: World, name: str | None) -> None:
     own = "*".join(type(part).__name__.lower() for part in parts)
     if name is not None and name != own:
         raise UserError(f"The latents of this {world.scene} dataset live on the space {own}, not on {name}.")
+
+
+def check_anchors(world: World, anchors: str) -> None:
+    """Refuse anchors from a marginal that is not uniform on the space."""
+    if anchors == "marginal" and world.causal:
+        raise UserError("The marginal of causal3dident is its graph, which the rendered images follow: use rendered.")
 
 
 def world_conditional(

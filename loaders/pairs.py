@@ -9,7 +9,7 @@ from ident3d.errors import UserError, unknown
 from ident3d.latents import Conditional, marginal
 from ident3d.latents.conditionals import ProductConditional, RejectedNormal
 from ident3d.loaders import pair_streams
-from ident3d.loaders.pair_streams import ANCHOR, MARGINAL, NEGATIVE, POSITIVE, Columns
+from ident3d.loaders.pair_streams import ANCHOR, COLUMNS, MARGINAL, NEGATIVE, POSITIVE, Columns
 from ident3d.loaders.search import Neighbours
 
 ANCHORS: Final = ("rendered", "marginal")
@@ -47,6 +47,8 @@ class PairSampler:
         for given in (conditional, negative):
             if given is not None and latents.shape[1:] != (given.space.dim,):
                 raise UserError(f"A conditional on {given.space.dim} dimensions does not fit latents {latents.shape}.")
+        if latents.shape[1] > COLUMNS:
+            raise UserError(f"Pairs are drawn among latents of at most {COLUMNS} dimensions, not {latents.shape[1]}.")
         if anchors not in ANCHORS:
             raise unknown("way to choose anchors", anchors, ANCHORS)
         self.latents, self.conditional, self.negative, self.anchors = latents, conditional, negative, anchors

@@ -12,7 +12,7 @@ from tabulate import tabulate
 from ident3d.errors import UserError
 from ident3d.latents.differences import difference_cdf, expected_abs_difference
 from ident3d.loaders.images import Folders, ImageDataset
-from ident3d.loaders.pair_dataset import DEFAULT_SIGMA, world_conditional
+from ident3d.loaders.pair_dataset import DEFAULT_SIGMA, check_anchors, world_conditional
 from ident3d.loaders.pairs import PairSampler
 
 BINS = 120
@@ -69,6 +69,7 @@ def pairs(
     if count < 1:
         raise UserError(f"At least one pair must be drawn, not {count}.")
     data = ImageDataset(path)
+    check_anchors(data.world, anchors)
     conditional = world_conditional(data.world, cond, sigma, p, kappa, precision, only)
     latents, classes = data.all_latents()
     if same_class and classes is None:

@@ -88,6 +88,11 @@ class StoredImages:
     def world(self) -> World:
         return world_of(self.folder.description.settings)
 
+    @property
+    def has_classes(self) -> bool:
+        """Whether images have classes, as the first shard says."""
+        return self._latents_of(0)[1] is not None
+
     def read(self, index: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
         """Images `index` into the rows of `out`, (len(index), H, W, 3)."""
         if self.packed:
@@ -116,7 +121,10 @@ class StoredImages:
     @cached_property
     def _map(self) -> NDArray[np.uint8]:
         assert self.packed
-        return np.memmap(self.packed, np.uint8, "r", shape=(self.n, self.size, self.size, 3))
+        try:
+            return np.memmap(self.packed, np.uint8, "r", shape=(self.n, self.size, self.size, 3))
+        except (OSError, ValueError) as error:
+            raise UserError(f"The packed file {self.packed} is gone or damaged since it was found ({error}).") from None
 
     @property
     def _map_file(self) -> mmap.mmap:

@@ -9,6 +9,17 @@ from pathlib import Path
 import click
 
 from ident3d.commands.options import dataset_argument, json_option
+from ident3d.errors import UserError
+
+
+def width(_context: click.Context, _option: click.Parameter, text: str) -> float | None:
+    """A width, or none."""
+    if text == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise UserError(f"--sigma takes a number, or none, not {text!r}.") from None
 
 
 @click.command()
@@ -16,9 +27,12 @@ from ident3d.commands.options import dataset_argument, json_option
 @click.option(
     "--cond", default="normal", show_default=True, help="normal, laplace, generalized_normal, uniform, vmf, …"
 )
-@click.option("--sigma", default=0.1, show_default=True, help="The conditional's width.")
+@click.option(
+    "--sigma", default="0.1", show_default=True, callback=width, help="The width; none: uniform on all the space."
+)
 @click.option("--p", default=3.0, show_default=True, help="Exponent of generalized_normal.")
 @click.option("--kappa", type=float, help="Concentration of vmf.")
+@click.option("--precision", type=float, help="Λ of rejected_normal.")
 @click.option("--only", multiple=True, metavar="LATENT", help="A latent or group that changes; repeatable.")
 @click.option("--same-class", is_flag=True, help="Keep each pair within its class.")
 @click.option("--anchors", default="rendered", show_default=True, help="rendered, or nearest to a marginal draw.")
@@ -30,9 +44,10 @@ from ident3d.commands.options import dataset_argument, json_option
 def pairs(
     directory: Path,
     cond: str,
-    sigma: float,
+    sigma: float | None,
     p: float,
     kappa: float | None,
+    precision: float | None,
     only: tuple[str, ...],
     same_class: bool,
     anchors: str,
@@ -56,6 +71,7 @@ def pairs(
             sigma,
             p=p,
             kappa=kappa,
+            precision=precision,
             only=only or None,
             same_class=same_class,
             anchors=anchors,
@@ -64,7 +80,8 @@ def pairs(
             count=count,
         )
     out = out or directory.with_name(f"{directory.resolve().name}-pairs.png")
-    title = f"{directory.resolve().name}: {result.pairs:,} pairs among {result.images:,} images, {cond} {sigma:g}"
+    title = f"{directory.resolve().name}: {result.pairs:,} pairs among {result.images:,} images, {cond}"
+    title += "" if sigma is None else f" {sigma:g}"
     plot_realised(result, out, title)
     if as_json:
         click.echo(json.dumps(result.as_dict() | {"plot": str(out)}, indent=2))

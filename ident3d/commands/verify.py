@@ -11,7 +11,9 @@ from ident3d.commands.options import dataset_argument, json_option
 
 @click.command()
 @dataset_argument
-@click.option("--repair", is_flag=True, help="Remove what is broken, so that the same `render` or `import` makes it again.")
+@click.option(
+    "--repair", is_flag=True, help="Remove what is broken, so that the same `render` or `import` makes it again."
+)
 @json_option
 def verify(directory: Path, repair: bool, as_json: bool) -> int:
     """Check every hash, shape, index and latent of a dataset.
@@ -30,5 +32,7 @@ def verify(directory: Path, repair: bool, as_json: bool) -> int:
     if result.repaired:
         click.echo("What was broken is removed; the same `ident3d render` or `import` as before makes it again.")
     elif result.problems:
-        click.echo("`ident3d verify --repair` removes what is broken, so that the same `ident3d render` or `import` makes it again.")
+        click.echo(
+            "`ident3d verify --repair` removes what is broken, so that the same `render` or `import` makes it again."
+        )
     return 0 if result.sound else 1

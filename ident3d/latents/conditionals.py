@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from ident3d.errors import UserError
 from ident3d.latents import tables
@@ -118,7 +118,7 @@ class RejectedNormal:
         """Each row takes the first kept of its candidates; a round costs about as many as z has rows."""
         xp = array_namespace(z)
         n, dim = z.shape
-        result, pending = z + 0, xp.arange(n)
+        result, pending = z + 0, xp.arange(n, device=device(z))
         for _ in range(10_000):
             rows = int(pending.shape[0])
             if rows == 0:
@@ -127,7 +127,7 @@ class RejectedNormal:
             candidates, kept = self.propose(z[pending], uniform((tries, rows, dim)))
             first = xp.argmax(xp.astype(kept, xp.int8), axis=0)
             found = xp.any(kept, axis=0)
-            chosen = candidates[first, xp.arange(rows)]
+            chosen = candidates[first, xp.arange(rows, device=device(z))]
             result[pending[found]] = chosen[found]
             pending = pending[~found]
         raise UserError(f"Hardly any draw comes within {self.threshold:g} of the sphere: raise Λ or the threshold.")

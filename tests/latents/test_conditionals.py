@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
+from torch.overrides import TorchFunctionMode
 
 from ident3d.errors import UserError
 from ident3d.latents import tables
@@ -311,3 +312,19 @@ def test_hopeless_rejection_ends_with_a_sentence() -> None:
     z = np.eye(50)[:1]
     with pytest.raises(UserError, match="Hardly any draw"):
         made.sample(z, uniforms(np.random.default_rng(0)))
+
+
+class NamedDevices(TorchFunctionMode):
+    """Refuses what is made without naming a device: beside anchors on a GPU it would lie on the CPU."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (torch.arange, torch.zeros, torch.ones, torch.empty, torch.full):
+            assert (kwargs or {}).get("device") is not None, func
+        return func(*args, **(kwargs or {}))
+
+
+def test_the_rejecting_sampler_names_the_device_of_its_anchors() -> None:
+    anchors = torch.eye(3, dtype=torch.float64)
+    with NamedDevices():
+        drawn = conditional("rejected_normal", Sphere(3), precision=15).sample(anchors, torch.rand)
+    np.testing.assert_allclose(drawn.norm(dim=1), 1, atol=1e-6)

@@ -172,9 +172,8 @@ def test_joined_folders_must_fit_together(plain: Path, tmp_path: Path) -> None:
         ImageDataset([plain, make_dataset(tmp_path / "small", 8, size=8)])
     with pytest.raises(UserError, match="show different worlds"):
         ImageDataset([plain, make_dataset(tmp_path / "periodic", 8, scene="3dident-periodic")])
-    mixed = ImageDataset([plain, make_dataset(tmp_path / "classes", 8, classes=7)])
     with pytest.raises(UserError, match="some have not"):
-        mixed.all_latents()
+        ImageDataset([plain, make_dataset(tmp_path / "classes", 8, classes=7)])
 
 
 def test_numbers_beyond_the_data_are_refused(dataset: ImageDataset) -> None:
@@ -262,6 +261,15 @@ def test_a_packed_file_of_other_shards_is_not_used(tmp_path: Path) -> None:
     for name in (DATA, FILE):
         (second / name).write_bytes((first / name).read_bytes())
     assert not ImageDataset(second).packed
+
+
+def test_a_packed_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "set", 16)
+    pack(path, show_progress=False)
+    data = ImageDataset(path)
+    (path / DATA).unlink()
+    with pytest.raises(UserError, match=r"images.u8 is gone or damaged"):
+        data[0]
 
 
 def test_a_fresh_start_removes_the_packed_file_too(tmp_path: Path) -> None:

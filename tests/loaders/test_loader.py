@@ -188,7 +188,9 @@ def test_a_whole_dataset_is_delivered(path: Path, workers: int) -> None:
     assert [len(z) for _, z in loader] == [16, 16, 16, 12]
     for whole, parts in zip(expected, zip(*loader, strict=True), strict=True):
         assert torch.equal(torch.cat(parts), whole)
-    assert len(make_loader(ImageDataset(path), 16, workers=0)) == len(make_loader(PairDataset(path), 16, workers=0)) == 3
+    assert (
+        len(make_loader(ImageDataset(path), 16, workers=0)) == len(make_loader(PairDataset(path), 16, workers=0)) == 3
+    )
     assert len(make_loader(PairDataset(path), 16, workers=0, drop_last=False)) == 4
     ranks = [make_loader(ImageDataset(path), 16, workers=0, shuffle=False, rank=r, world_size=3) for r in range(3)]
     assert sum(len(z) for loader in ranks for _, z in loader) == N
@@ -212,7 +214,7 @@ def test_workers_take_no_more_shared_memory_than_there_is(path: Path, monkeypatc
     monkeypatch.setattr(slots, "free_shared_memory", lambda: 5 * slot)
     assert slots.default_workers(data, shape, 2) == 2
     assert make_loader(data, 8).num_workers == 2
-    with pytest.raises(UserError, match="need 0 MB of shared memory, and 0 are free: use workers=0, or .* --shm-size"):
+    with pytest.raises(UserError, match=r"need 0 MB of shared memory, and 0 are free: use workers=0, or .* --shm-size"):
         make_loader(data, 8, workers=3)
     monkeypatch.setattr(slots, "free_shared_memory", lambda: 0)
     assert make_loader(data, 8).num_workers == 0

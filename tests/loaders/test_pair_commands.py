@@ -61,6 +61,15 @@ def test_realised_pairs_are_as_asked_where_images_are_dense(tmp_path: Path) -> N
     )
 
 
+def test_uniform_without_a_width_and_a_precision(path: Path, tmp_path: Path) -> None:
+    words = ("--count", 500, "--out", tmp_path / "plot.png")
+    figures = as_json("pairs", path, "--cond", "uniform", "--sigma", "none", *words)
+    assert figures["latents"][0]["asked_mean"] == pytest.approx(2 / 3, abs=0.02)  # independent of z
+    periodic = make_dataset(tmp_path / "periodic", 100, scene="3dident-periodic")
+    figures = as_json("pairs", periodic, "--cond", "normal,rejected_normal", "--precision", 10, *words)
+    assert len(figures["latents"]) == 11
+
+
 def test_index_says_when_exact_is_used_instead(path: Path) -> None:
     done = run("index", path, "--json")
     assert done.stderr == (
@@ -88,6 +97,7 @@ def test_export_and_import(path: Path, tmp_path: Path) -> None:
         (("pack", "{}/nowhere"), "There is no folder"),
         (("pairs", "{}/set", "--sigma", "0"), "sigma must be positive"),
         (("pairs", "{}/set", "--only", "huees"), "Did you mean 'hues'"),
+        (("pairs", "{}/set", "--sigma", "wide"), "takes a number, or none"),
         (("pairs", "{}/set", "--count", "0"), "At least one pair"),
         (("pairs", "{}/set", "--same-class"), "have no classes"),
         (("index", "{}/set", "--search", "fast"), "There is no search 'fast'"),

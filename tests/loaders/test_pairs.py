@@ -201,3 +201,20 @@ def test_views_of_the_causal_paper_redraw_their_latents_within_a_class(tmp_path:
         (z, z_tilde), _ = pairs.batch(np.arange(100))
         assert (z[:, -1] == z_tilde[:, -1]).all()
         assert len(set(z[:, -1].tolist())) == 7
+
+
+def test_an_index_that_cannot_be_kept_is_used_all_the_same(cache: Path) -> None:
+    cache.write_text("a file where a folder is due")
+    latents = uniform_latents(500)
+    with pytest.warns(UserWarning, match="The index is not kept"):
+        index = index_cache.cached_index(latents, "Flat")
+    assert (index.search(latents, 1)[1][:, 0] == np.arange(500)).all()
+
+
+def test_what_pairs_cannot_be_drawn_from(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="at most 16 dimensions, not 17"):
+        PairSampler(uniform_latents(50, dim=17), conditional("normal", Box(17), sigma=0.1))
+    path = make_dataset(tmp_path / "causal", 21, scene="causal3dident", classes=7)
+    with pytest.raises(UserError, match="The marginal of causal3dident is its graph"):
+        PairDataset(path, anchors="marginal")
+    PairDataset(path)

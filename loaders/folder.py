@@ -28,6 +28,7 @@ PARTS = (
     "README.md",
     "sample.png",
     "latents.npy",
+    "all_latents.npy",
     "packed.json",
     "images.u8",
 )  # all files beside the shards
@@ -58,6 +59,7 @@ class Description:
     pixel_mean: tuple[float, ...] | None = None
     pixel_std: tuple[float, ...] | None = None
     shards_sha256: str | None = None
+    all_latents: str | None = None  # sha256 of the table of them all, where there is one
 
     @property
     def size(self) -> int:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ident3d.errors import UserError
-from ident3d.loaders import manifest
+from ident3d.latents.worlds import World
+from ident3d.loaders import all_latents, manifest
 from ident3d.loaders.files import TEMPORARY
 from ident3d.loaders.folder import (
     FILE,
@@ -133,6 +134,12 @@ def finish(
     missing = list(missing_ranges(description.n, entries))
     if missing:
         raise UserError(f"{path} lacks images {missing[0][0]} to {missing[0][1] - 1}, so it cannot be closed.")
+    try:
+        latents = all_latents.write(
+            path, all_latents.gathered(path / SHARDS, entries, World.from_dict(description.settings["world"]))
+        )
+    except UserError:  # a damaged shard is for `verify` to tell, and readers can do without
+        latents = None
     pixels = description.n * description.size**2
     sums = [sum(entry.pixel_sum[c] for entry in entries) for c in range(3)]
     squares = [sum(entry.pixel_sum_squares[c] for entry in entries) for c in range(3)]
@@ -143,6 +150,7 @@ def finish(
         pixel_mean=tuple(s / pixels / 255 for s in sums),
         pixel_std=tuple(sqrt(pixels * q - s * s) / pixels / 255 for s, q in zip(sums, squares, strict=True)),
         shards_sha256=manifest.write_entries(path, entries),
+        all_latents=latents,
     )
     if write_card:
         write_card(path, description)

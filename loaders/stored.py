@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import deflate
 import h5py
@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
+from ident3d.loaders import all_latents
+from ident3d.loaders.all_latents import Latents, shard_latents
 from ident3d.loaders.folder import Folder, open_folder
 from ident3d.loaders.pack import matching_file
-from ident3d.loaders.shards import MEND, check_dataset, check_head, check_images, inflate
+from ident3d.loaders.shards import MEND, check_head, check_images, inflate
 from ident3d.loaders.source import world_of
 
 OPEN_FILES = 64  # per folder and process
@@ -34,9 +36,6 @@ class Chunks(NamedTuple):
     offset: list[int]
     size: list[int]
     mask: list[int]
-
-
-Latents: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int8] | None]  # raw, and classes where there are any
 
 
 class Descriptor:
@@ -113,6 +112,9 @@ class StoredImages:
 
     def all_latents(self) -> Latents:
         """Raw latents (n, d) of all images and, where there are, classes (n,)."""
+        known = all_latents.read(self.path, self.folder.description.all_latents, self.n, self.world.n_raw)
+        if known:
+            return known
         parts = [self._latents_of(shard) for shard in range(len(self._first))]
         self._latents.clear()
         classes = [kinds for _, kinds in parts if kinds is not None]
@@ -159,15 +161,7 @@ class StoredImages:
     def _latents_of(self, shard: int) -> Latents:
         if shard not in self._latents:
             entry = self.folder.entries[shard]
-            with opened(self.folder.shard_path(entry)) as (file, path):
-                has_classes = "class" in check_head(file, path)
-                raw = check_dataset(file, path, "raw_latents")
-                classes = check_dataset(file, path, "class") if has_classes else None
-                if raw.dtype != np.float32 or raw.shape != (entry.count, self.world.n_raw):
-                    raise ValueError(f"raw latents of type {raw.dtype} and shape {raw.shape}")
-                if classes is not None and (classes.dtype != np.int8 or classes.shape != (entry.count,)):
-                    raise ValueError(f"classes of type {classes.dtype} and shape {classes.shape}")
-                self._latents[shard] = raw[()], None if classes is None else classes[()]
+            self._latents[shard] = shard_latents(self.folder.shard_path(entry), entry.count, self.world.n_raw)
         return self._latents[shard]
 
 

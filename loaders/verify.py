@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ident3d.errors import UserError
-from ident3d.loaders import manifest
+from ident3d.loaders import all_latents, manifest
 from ident3d.loaders.files import lock, remove_partial_files, sha256, sha256_of_file
 from ident3d.loaders.folder import (
     SHARDS,
@@ -80,6 +80,8 @@ def verify(path: Path | str, *, repair: bool = False, show_progress: bool = True
                 good += 0 if found else entry.count
                 broken |= {entry.name} if found else set()
                 bar.update(entry.count)
+        if not broken and (table := table_problem(path, description, entries)):
+            problems.append(Problem(table))
         missing = max(0, description.n - sum(entry.count for entry in entries))
         if repair and problems:
             keep = [entry for entry in entries if entry.name not in broken]
@@ -90,6 +92,20 @@ def verify(path: Path | str, *, repair: bool = False, show_progress: bool = True
             if not copy_is_good:
                 (path / COPY).unlink(missing_ok=True)
     return Verified(path, good, missing, tuple(problems), repaired=repair and bool(problems))
+
+
+def table_problem(path: Path, description: Description, entries: Sequence[Entry]) -> str | None:
+    """What is wrong with the table of all latents, where one is recorded."""
+    if not (description.complete and description.all_latents):
+        return None
+    world = world_of(description.settings)
+    found = all_latents.read(path, description.all_latents, description.n, world.n_raw)
+    if found is None:
+        return f"{all_latents.FILE} is missing or does not match its sha256"
+    raw, classes = found
+    table = raw if classes is None else np.column_stack([raw, classes.astype(np.float32)])
+    same = np.array_equal(table, all_latents.gathered(path / SHARDS, entries, world))
+    return None if same else f"{all_latents.FILE} does not hold the latents of the shards"
 
 
 def described(path: Path) -> tuple[Description, list[Problem]]:
@@ -173,6 +189,7 @@ def content_problems(
 def remove_broken(path: Path, description: Description, keep: Sequence[Entry], broken: set[str]) -> None:
     """Delete broken shards and list what is left; the folder is incomplete until `render` has run."""
     write_description(path, reopened(description))
+    (path / all_latents.FILE).unlink(missing_ok=True)
     manifest.write_entries(path, keep)
     for name in broken:
         (path / SHARDS / name).unlink(missing_ok=True)

@@ -17,14 +17,13 @@ from ident3d.loaders import manifest
 from ident3d.loaders.files import sha256
 from ident3d.loaders.folder import SHARDS
 from ident3d.loaders.images import ImageDataset
-from ident3d.loaders.making import begin, finish
+from ident3d.loaders.making import begin, default_shard_size, finish
 from ident3d.loaders.manifest import entry_of, shard_name
 from ident3d.loaders.shards import Shard, encode_shard
 from ident3d.loaders.source import drawn
 from ident3d.progress import progress_bar
 
 MB = 1e6
-SHARD = 256
 
 
 @dataclass(frozen=True)
@@ -76,12 +75,13 @@ def first_batch(what: str, path: str, batch: int) -> tuple[float, float, float]:
 
 def make_large(data: ImageDataset, images: int, path: Path) -> None:
     """A dataset whose shards repeat one shard's pictures, each with latents of its own, written in place."""
-    count = min(SHARD, images)
+    size = default_shard_size(data.size)
+    count = min(size, images)
     settings = data.parts[0].folder.description.settings | {"source": drawn(0, "train")}
     pictures = data.images(np.arange(count) % min(len(data), 64))
     latents = draw(data.world, seed=0, split="train", start=0, count=images)
-    shards = -(-images // SHARD)
-    description = begin(path, settings, images, SHARD)
+    shards = -(-images // size)
+    description = begin(path, settings, images)
 
     def shard(first: int, stop: int) -> Shard:
         raw = latents.raw[first:stop]
@@ -96,7 +96,7 @@ def make_large(data: ImageDataset, images: int, path: Path) -> None:
     lines = []
     with progress_bar(images, "synthetic images") as bar:
         for k in range(shards):
-            first, stop = k * SHARD, min(images, (k + 1) * SHARD)
+            first, stop = k * size, min(images, (k + 1) * size)
             own, name = shard(first, stop), shard_name(k, shards)
             if stop - first < count:
                 content = encode_shard(own, settings)

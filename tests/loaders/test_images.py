@@ -154,6 +154,30 @@ def test_a_transform_is_applied_to_each_image(plain: Path) -> None:
     assert torch.equal(inverted[[3, 4]][0], 255 - ImageDataset(plain)[[3, 4]][0])
 
 
+@pytest.mark.parametrize("classes", [0, 7])
+def test_all_latents_are_read_without_opening_the_shards(tmp_path: Path, classes: int) -> None:
+    scene = "causal3dident" if classes else "3dident"
+    path = make_dataset(tmp_path / "set", 20, scene=scene, classes=classes)
+    raw, kinds = by_h5py(path)[1], np.arange(20) % 7 if classes else None
+    shards = [(shard, shard.read_bytes()) for shard in (path / "shards").iterdir()]
+    for shard, data in shards:
+        shard.write_bytes(bytes(len(data)))  # the size is right, and nothing else
+    found = ImageDataset(path).all_latents()
+    np.testing.assert_array_equal(found[0], raw)
+    np.testing.assert_array_equal(found[1], kinds)
+    for shard, data in shards:
+        shard.write_bytes(data)
+    assert verify(path, show_progress=False).sound
+    table = bytearray((path / "all_latents.npy").read_bytes())
+    table[-1] ^= 1
+    (path / "all_latents.npy").write_bytes(table)
+    np.testing.assert_array_equal(ImageDataset(path).all_latents()[0], raw)  # from the shards
+    problems = [problem.what for problem in verify(path, show_progress=False).problems]
+    assert problems == ["all_latents.npy is missing or does not match its sha256"]
+    verify(path, repair=True, show_progress=False)
+    assert not (path / "all_latents.npy").exists()
+
+
 def test_folders_are_joined_in_order(plain: Path, tmp_path: Path) -> None:
     other = make_dataset(tmp_path / "other", 10, seed=1)
     joined, first, second = ImageDataset([plain, other]), ImageDataset(plain), ImageDataset(other)

@@ -120,4 +120,4 @@ def test_bench_loader_measures_every_variant(path: Path) -> None:
     assert len(figures["rates"]) == 6
     assert all(rate["pairs_per_second"] > 0 for rate in figures["rates"])
     assert [(cost["search"], cost["recall"]) for cost in figures["searches"]] == [("exact", 1.0), ("flat", 1.0)]
-    assert [(opening["images"], opening["shards"]) for opening in figures["openings"]] == [(600, 3)] * 2
+    assert [(opening["images"], opening["shards"]) for opening in figures["openings"]] == [(600, 10)] * 2

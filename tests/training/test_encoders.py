@@ -1,0 +1,163 @@
+"""ResNets, encoders by name and import path, output spaces, and what an optimiser is given."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ident3d.errors import UserError
+from ident3d.training.encoders import Encoder, encoder, parameter_groups
+from ident3d.training.resnet import ResNet, resnet18, resnet34, resnet50
+from ident3d.training.spaces import Box, OutputSpace, Product, Sphere, Unbounded, output_space
+
+# trained parameters with 1,000 classes, as everybody's checkpoints have them
+SIZES = {resnet18: 11_689_512, resnet34: 21_797_672, resnet50: 25_557_032}
+BLOCK = {"conv1.weight", "bn1.weight", "bn1.bias", "bn1.running_mean", "bn1.running_var", "bn1.num_batches_tracked"}
+
+
+@pytest.mark.parametrize("make", SIZES)
+def test_sizes_and_names_are_those_of_the_usual_checkpoints(make: type[ResNet]) -> None:
+    with torch.device("meta"):
+        model = make(1000)
+    assert sum(parameter.numel() for parameter in model.parameters()) == SIZES[make]
+    names = set(model.state_dict())
+    assert names >= BLOCK | {"fc.weight", "fc.bias"} | {f"layer4.0.{name}" for name in BLOCK}
+    assert {name.split(".")[0] for name in names} == {"conv1", "bn1", "layer1", "layer2", "layer3", "layer4", "fc"}
+    assert {"layer2.0.downsample.0.weight", "layer2.0.downsample.1.running_var"} <= names
+    assert ("layer1.0.downsample.0.weight" in names) == (make is resnet50)
+    assert not any(name.startswith("layer2.1.downsample") for name in names)
+
+
+def test_stages_have_the_published_shapes() -> None:
+    model = resnet18(7)
+    shapes: list[tuple[int, ...]] = []
+    for part in (model.maxpool, model.layer1, model.layer2, model.layer3, model.layer4):
+        part.register_forward_hook(lambda module, inputs, output: shapes.append(tuple(output.shape[1:])))
+    assert model(torch.zeros(2, 3, 64, 64)).shape == (2, 7)
+    assert shapes == [(64, 16, 16), (64, 16, 16), (128, 8, 8), (256, 4, 4), (512, 2, 2)]
+
+
+def test_convolutions_start_with_the_variance_that_keeps_gradients() -> None:
+    torch.manual_seed(0)
+    weight = resnet18(10).layer4[1].conv1.weight
+    assert weight.var().item() == pytest.approx(2 / (512 * 9), rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet50"])
+def test_encoder_gives_codes_of_its_space(name: str) -> None:
+    model = encoder(name, output_space("sphere", 4))
+    codes = model(torch.randn(3, 3, 32, 32))
+    assert codes.shape == (3, 4)
+    torch.testing.assert_close(codes.norm(dim=1), torch.ones(3))
+    assert isinstance(model.backbone, ResNet)
+    assert model.backbone.fc.out_features == 40
+
+
+def test_a_researchers_own_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_encoders.py").write_text("""
+from torch import nn
+
+def tiny(outputs):
+    return nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(12, outputs))
+
+ready = tiny(30)
+wrong = tiny(7)
+number = 3
+def nothing(outputs): return None
+def needs_more(outputs, depth): return tiny(outputs)
+""")
+    monkeypatch.chdir(tmp_path)
+    images = torch.zeros(2, 3, 8, 8)
+    for name in ("tiny", "ready"):
+        assert encoder(f"own_encoders:{name}", Unbounded(3))(images).shape == (2, 3)
+    with pytest.raises(UserError, match=r"shape \(2, 7\) where \(batch, 30\) are needed"):
+        encoder("own_encoders:wrong", Unbounded(3))(images)
+    mistakes = {
+        "own_encoders:number": "neither an nn.Module nor",
+        "own_encoders:nothing": "made a NoneType, not an nn.Module",
+        "own_encoders:needs_more": "called with the number of outputs, 30",
+        "own_encoders:tinny": "has no 'tinny' to take as encoder. Did you mean 'tiny'",
+        "no_such_module:name": "cannot be imported",
+        "own_encoders:": "named package.module:name",
+        "resnet19": "Did you mean 'resnet1?8'",
+    }
+    for name, sentence in mistakes.items():
+        with pytest.raises(UserError, match=sentence):
+            encoder(name, Unbounded(3))
+
+
+def test_box_holds_its_codes_and_learns_its_bound() -> None:
+    box = Box(3, [1, 2, 14])
+    far = 100 * torch.tensor([[1.0, 1, 1], [-1, -1, -1], [0, 0, 0]])
+    codes = box(far)
+    torch.testing.assert_close(codes, torch.tensor([[1.0, 2, 14], [0, 0, 0], [0.5, 1, 7]]))
+    codes.sum().backward()
+    assert box.bound.grad is not None
+    torch.testing.assert_close(box.bound.grad, torch.full((3,), 1.5))
+    torch.testing.assert_close(box.widths(), torch.tensor([1.0, 2, 14]))
+    assert not Box(3, learnable=False).bound.requires_grad
+
+
+def test_sphere_and_unbounded() -> None:
+    x = torch.tensor([[3.0, 4.0], [0.0, -2.0]], requires_grad=True)
+    torch.testing.assert_close(Sphere(2, 2.0)(x), torch.tensor([[1.2, 1.6], [0, -2]]))
+    assert Sphere(2, learnable=True).radius.requires_grad
+    assert not Sphere(2).radius.requires_grad
+    assert torch.equal(Unbounded(2)(x), x)
+
+
+@pytest.mark.parametrize("space", [Unbounded(4), Box(4), Sphere(4), Product(Box(2), Sphere(2))])
+def test_codes_are_float32_under_autocast(space: OutputSpace) -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert space(nn.Linear(5, 4)(torch.ones(2, 5))).dtype == torch.float32
+
+
+def test_products_keep_their_coordinates_in_order() -> None:
+    space = output_space("box*sphere*unbounded*box", [2, 3, 1, 1], bound=[5, 6, 7], radius=2, learnable=False)
+    x = torch.randn(4, 7)
+    codes = space(x)
+    torch.testing.assert_close(codes[:, :2], torch.tensor([5.0, 6]) * x[:, :2].sigmoid())
+    torch.testing.assert_close(codes[:, 2:5].norm(dim=1), torch.full((4,), 2.0))
+    torch.testing.assert_close(codes[:, 5], x[:, 5])
+    torch.testing.assert_close(codes[:, 6], 7 * x[:, 6].sigmoid())
+    assert not [parameter for parameter in space.parameters() if parameter.requires_grad]
+
+
+def test_spaces_by_name_have_the_papers_defaults() -> None:
+    box, sphere = output_space("box", 3), output_space("sphere", 3)
+    assert [parameter.requires_grad for parameter in (*box.parameters(), *sphere.parameters())] == [True, False]
+    assert torch.equal(next(box.parameters()), torch.ones(3))
+
+
+def test_parameter_groups_give_bounds_their_own_rate() -> None:
+    space = output_space("box*sphere", [2, 2], learnable=True)
+    model = Encoder(nn.Linear(3, 40), space)
+    main, own = parameter_groups(model, 1e-4, {OutputSpace: 2e-3})
+    assert (main["lr"], own["lr"]) == (1e-4, 2e-3)
+    assert [id(p) for p in own["params"]] == [id(p) for p in space.parameters()]
+    assert [id(p) for p in main["params"]] == [id(p) for p in (*model.backbone.parameters(), *model.head.parameters())]
+    optimiser = torch.optim.SGD(parameter_groups(model, 0.0, {Box: 1.0}))
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    output: Tensor = model(torch.ones(5, 3))
+    output.sum().backward()
+    optimiser.step()
+    moved = {name for name, parameter in model.named_parameters() if not torch.equal(parameter, before[name])}
+    assert moved == {"space.factors.0.bound"}
+
+
+@pytest.mark.parametrize(
+    ("name", "dim", "settings", "sentence"),
+    [
+        ("bx", 3, {}, "no output space 'bx'.*Did you mean 'box'"),
+        ("box*sphere", 3, {}, "2 factors"),
+        ("box", 3, {"bound": [1, 2]}, "3 bounded dimensions and takes as many bounds, not 2"),
+        ("box", 3, {"bound": 0}, "above 0, not 0"),
+        ("box", 0, {}, "at least 1 dimensions, not 0"),
+        ("sphere", 1, {}, "at least 2 dimensions, not 1"),
+        ("sphere", 3, {"radius": float("nan")}, "above 0, not nan"),
+    ],
+)
+def test_bad_spaces(name: str, dim: int, settings: dict[str, float], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        output_space(name, dim, **settings)

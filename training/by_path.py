@@ -1,0 +1,29 @@
+"""A user's own object by its import path, "package.module:name"."""
+
+import sys
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+
+from ident3d.errors import UserError
+
+
+def by_path(kind: str, path: str) -> object:
+    """The object `name` of the module, which may also be a file in the current folder. `kind` is for the errors."""
+    module_name, _, name = path.partition(":")
+    if not module_name or not name:
+        raise UserError(f"A {kind} of your own is named package.module:name, not {path!r}.")
+    here = str(Path.cwd())
+    sys.path.append(here)  # last: a user's file must not shadow an installed package
+    try:
+        module = import_module(module_name)
+    except Exception as error:
+        raise UserError(f"The {kind} {path!r} cannot be imported ({type(error).__name__}: {error}).") from error
+    finally:
+        sys.path.remove(here)
+    if not hasattr(module, name):
+        near = get_close_matches(name, vars(module), n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise UserError(f"The module {module_name} has no {name!r} to take as {kind}.{hint}")
+    found: object = getattr(module, name)
+    return found

@@ -1,0 +1,85 @@
+"""Encoders f: a backbone with 10·d outputs, LeakyReLU, a linear layer to d, and an output space."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from ident3d.errors import UserError, unknown
+from ident3d.training.by_path import by_path
+from ident3d.training.resnet import resnet18, resnet34, resnet50
+from ident3d.training.spaces import OutputSpace
+
+BACKBONES: dict[str, Callable[[int], nn.Module]] = {
+    "resnet18": resnet18,
+    "resnet34": resnet34,
+    "resnet50": resnet50,
+}
+FEATURES_PER_CODE = 10
+
+
+class Encoder(nn.Module):
+    """f(x) = space(W LeakyReLU(backbone(x)) + b): images (N, 3, H, W) → codes (N, d)."""
+
+    def __init__(self, backbone: nn.Module, space: OutputSpace) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = nn.Sequential(nn.LeakyReLU(), nn.Linear(FEATURES_PER_CODE * space.dim, space.dim))
+        self.space = space
+
+    def forward(self, images: Tensor) -> Tensor:
+        features = self.backbone(images)
+        wanted = FEATURES_PER_CODE * self.space.dim
+        if features.ndim != 2 or features.shape[1] != wanted:
+            raise UserError(
+                f"The encoder's backbone gives features of shape {tuple(features.shape)} where (batch, {wanted}) are "
+                f"needed, {FEATURES_PER_CODE} for each of {self.space.dim} codes."
+            )
+        codes: Tensor = self.space(self.head(features))
+        return codes
+
+
+def encoder(name: str, space: OutputSpace) -> Encoder:
+    """An encoder into `space`: resnet18, resnet34, resnet50, or a backbone of your own as "package.module:name".
+
+    The name stands for a class or function that is called with the number of outputs, 10·d, or for an nn.Module that
+    has as many.
+    """
+    outputs = FEATURES_PER_CODE * space.dim
+    if ":" not in name:
+        if name not in BACKBONES:
+            raise unknown("encoder", name, [*BACKBONES, "package.module:name"])
+        return Encoder(BACKBONES[name](outputs), space)
+    found = by_path("encoder", name)
+    if isinstance(found, nn.Module):
+        return Encoder(found, space)
+    if not callable(found):
+        raise UserError(f"The encoder {name!r} is neither an nn.Module nor a class or function that makes one.")
+    try:
+        made = found(outputs)
+    except TypeError as error:
+        raise UserError(f"The encoder {name!r} is called with the number of outputs, {outputs}: {error}.") from error
+    if not isinstance(made, nn.Module):
+        raise UserError(f"The encoder {name!r} made a {type(made).__name__}, not an nn.Module.")
+    return Encoder(made, space)
+
+
+def parameter_groups(
+    module: nn.Module, lr: float, own: Mapping[type[nn.Module], float] | None = None
+) -> list[dict[str, Any]]:
+    """The optimiser's groups: what is trained in `module` at `lr`, or inside modules of a type in `own` at its rate.
+
+    `parameter_groups(encoder, 1e-4, {OutputSpace: 2e-3})` lets a learnable bound move twenty times as fast.
+    """
+    rates = {
+        parameter: rate
+        for kind, rate in (own or {}).items()
+        for part in module.modules()
+        if isinstance(part, kind)
+        for parameter in part.parameters()
+    }
+    groups: dict[float, list[nn.Parameter]] = {lr: []}
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            groups.setdefault(rates.get(parameter, lr), []).append(parameter)
+    return [{"params": parameters, "lr": rate} for rate, parameters in groups.items() if parameters]

@@ -1,0 +1,109 @@
+"""ResNet-18, 34 and 50 (He et al. 2016), with parameter names and initialisation of the usual checkpoints."""
+
+from collections.abc import Sequence
+from typing import ClassVar, TypeAlias
+
+from torch import Tensor, nn
+from torch.nn.functional import relu
+
+
+def conv(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
+    """A convolution that keeps the image's size up to its stride; the normalisation after it brings the bias."""
+    return nn.Conv2d(inputs, outputs, size, stride, padding=size // 2, bias=False)
+
+
+class BasicBlock(nn.Module):
+    """x + two 3×3 convolutions of x."""
+
+    expansion: ClassVar[int] = 1
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = conv(inputs, width, 3, stride)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = conv(width, width, 3)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.downsample = shortcut(inputs, width * self.expansion, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, inputs, H, W) → (N, width, H/stride, W/stride)."""
+        y = relu(self.bn1(self.conv1(x)), inplace=True)
+        y = self.bn2(self.conv2(y))
+        return relu(y + self.downsample(x), inplace=True)
+
+
+class Bottleneck(nn.Module):
+    """x + a 1×1 convolution to fewer channels, a 3×3 one that carries the stride, and a 1×1 one to four times more."""
+
+    expansion: ClassVar[int] = 4
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        outputs = width * self.expansion
+        self.conv1 = conv(inputs, width, 1)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = conv(width, width, 3, stride)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = conv(width, outputs, 1)
+        self.bn3 = nn.BatchNorm2d(outputs)
+        self.downsample = shortcut(inputs, outputs, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, inputs, H, W) → (N, 4·width, H/stride, W/stride)."""
+        y = relu(self.bn1(self.conv1(x)), inplace=True)
+        y = relu(self.bn2(self.conv2(y)), inplace=True)
+        y = self.bn3(self.conv3(y))
+        return relu(y + self.downsample(x), inplace=True)
+
+
+Block: TypeAlias = type[BasicBlock] | type[Bottleneck]
+
+
+def shortcut(inputs: int, outputs: int, stride: int) -> nn.Module:
+    """The way around a block: the input itself, or where shapes differ a 1×1 convolution of it."""
+    if stride == 1 and inputs == outputs:
+        return nn.Identity()
+    return nn.Sequential(conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
+
+
+class ResNet(nn.Module):
+    """A 7×7 stem, four stages of blocks, the mean over the image, a linear layer: (N, 3, H, W) → (N, outputs)."""
+
+    def __init__(self, block: Block, blocks: Sequence[int], outputs: int) -> None:
+        super().__init__()
+        self.conv1 = conv(3, 64, 7, 2)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.maxpool = nn.MaxPool2d(3, 2, padding=1)
+        width = 64 * block.expansion
+        self.layer1 = stage(block, 64, 64, blocks[0], 1)
+        self.layer2 = stage(block, width, 128, blocks[1], 2)
+        self.layer3 = stage(block, 2 * width, 256, blocks[2], 2)
+        self.layer4 = stage(block, 4 * width, 512, blocks[3], 2)
+        self.fc = nn.Linear(8 * width, outputs)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.maxpool(relu(self.bn1(self.conv1(x)), inplace=True))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        outputs: Tensor = self.fc(x.mean((2, 3)))
+        return outputs
+
+
+def stage(block: Block, inputs: int, width: int, blocks: int, stride: int) -> nn.Sequential:
+    """Blocks of one width; the first of them takes the stride."""
+    rest = [block(width * block.expansion, width, 1) for _ in range(blocks - 1)]
+    return nn.Sequential(block(inputs, width, stride), *rest)
+
+
+def resnet18(outputs: int) -> ResNet:
+    return ResNet(BasicBlock, (2, 2, 2, 2), outputs)
+
+
+def resnet34(outputs: int) -> ResNet:
+    return ResNet(BasicBlock, (3, 4, 6, 3), outputs)
+
+
+def resnet50(outputs: int) -> ResNet:
+    return ResNet(Bottleneck, (3, 4, 6, 3), outputs)

@@ -1,0 +1,75 @@
+"""Gradient accumulation that keeps all negatives (Gao et al. 2021, GradCache).
+
+A contrastive loss compares every code with every other, so it cannot be summed over parts of a batch. But its gradient
+for the codes needs no encoder: all codes are made without a graph, the loss is differentiated as far as the codes, and
+the encoder runs over each part once more to carry those gradients on to its parameters.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parallel import DistributedDataParallel
+
+
+def accumulated_backward(
+    model: nn.Module,
+    inputs: Tensor,
+    loss: Callable[[Tensor], Tensor],
+    chunk: int,
+    *,
+    forward_context: Callable[[], AbstractContextManager[Any]] = nullcontext,
+) -> Tensor:
+    """Add the gradients of loss(model(inputs)) to the parameters, `chunk` inputs at a time; returns the loss.
+
+    inputs (N, ...) → codes (N, d), all of which `loss` gets at once. Exact for models without batch statistics: a batch
+    norm has those of its chunk, and updates its running ones once. Random layers see the same draws in both passes.
+    `forward_context` is entered around the model's passes, for instance for autocast.
+    """
+    chunks = inputs.split(chunk)
+    if len(chunks) == 1:
+        with forward_context():
+            codes = model(inputs)
+        value = loss(codes)
+        value.backward()  # type: ignore[no-untyped-call]
+        return value.detach()
+    devices = [inputs.device] if inputs.device.type == "cuda" else []
+    states: list[Sequence[Tensor]] = []
+    parts: list[Tensor] = []
+    with torch.no_grad(), untracked_statistics(model), forward_context():
+        for part in chunks:
+            states.append((torch.get_rng_state(), *map(torch.cuda.get_rng_state, devices)))
+            parts.append(model(part))
+    codes = torch.cat(parts).requires_grad_()
+    value = loss(codes)
+    value.backward()  # type: ignore[no-untyped-call]
+    if codes.grad is None:
+        raise RuntimeError("the loss does not depend on the codes")
+    for i, (part, state, gradient) in enumerate(zip(chunks, states, codes.grad.split(chunk), strict=True)):
+        with ExitStack() as stack:
+            if isinstance(model, DistributedDataParallel) and i < len(chunks) - 1:
+                stack.enter_context(model.no_sync())  # ranks exchange gradients once a step
+            stack.enter_context(torch.random.fork_rng(devices))
+            torch.set_rng_state(state[0])
+            for device, on_device in zip(devices, state[1:], strict=True):
+                torch.cuda.set_rng_state(on_device, device)
+            with forward_context():
+                again = model(part)
+            again.backward(gradient)
+    return value.detach()
+
+
+@contextmanager
+def untracked_statistics(model: nn.Module) -> Iterator[None]:
+    """Batch norms normalise as ever, but leave their running statistics alone."""
+    tracking = [module for module in model.modules() if isinstance(module, _BatchNorm) and module.track_running_stats]
+    for module in tracking:
+        module.track_running_stats = False
+    try:
+        yield
+    finally:
+        for module in tracking:
+            module.track_running_stats = True

@@ -29,7 +29,7 @@ def accumulated_backward(
     norm has those of its chunk, and updates its running ones once. Random layers see the same draws in both passes.
     `forward_context` is entered around the model's passes, for instance for autocast.
     """
-    chunks = inputs.split(chunk)
+    chunks = torch.split(inputs, chunk)
     if len(chunks) == 1:
         with forward_context():
             codes = model(inputs)
@@ -48,7 +48,7 @@ def accumulated_backward(
     value.backward()  # type: ignore[no-untyped-call]
     if codes.grad is None:
         raise RuntimeError("the loss does not depend on the codes")
-    for i, (part, state, gradient) in enumerate(zip(chunks, states, codes.grad.split(chunk), strict=True)):
+    for i, (part, state, gradient) in enumerate(zip(chunks, states, torch.split(codes.grad, chunk), strict=True)):
         with ExitStack() as stack:
             if isinstance(model, DistributedDataParallel) and i < len(chunks) - 1:
                 stack.enter_context(model.no_sync())  # ranks exchange gradients once a step

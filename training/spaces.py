@@ -71,7 +71,7 @@ class Product(OutputSpace):
         self.dims = [factor.dim for factor in factors]
 
     def forward(self, x: Tensor) -> Tensor:
-        parts = x.split(self.dims, dim=1)
+        parts = torch.split(x, self.dims, dim=1)
         return torch.cat([factor(part) for factor, part in zip(self.factors, parts, strict=True)], dim=1)
 
 

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
+from ident3d.errors import UserError
+
 
 def accumulated_backward(
     model: nn.Module,
@@ -47,7 +49,7 @@ def accumulated_backward(
     value = loss(codes)
     value.backward()  # type: ignore[no-untyped-call]
     if codes.grad is None:
-        raise RuntimeError("the loss does not depend on the codes")
+        raise UserError("The loss does not depend on the encoder's codes, so there is nothing to learn.")
     for i, (part, state, gradient) in enumerate(zip(chunks, states, torch.split(codes.grad, chunk), strict=True)):
         with ExitStack() as stack:
             if isinstance(model, DistributedDataParallel) and i < len(chunks) - 1:

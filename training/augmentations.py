@@ -40,10 +40,10 @@ def augment_pair(images: Tensor, how: Augmentation, generator: torch.Generator) 
 
     All draws come from `generator`, a CPU one; the global generators are left as they were.
     """
-    devices = [images.device] if images.device.type == "cuda" else []
     seed = int(torch.randint(2**62, (), generator=generator))
-    with torch.random.fork_rng(devices), torch.no_grad():
-        torch.manual_seed(seed)  # kornia knows no generators but the global ones
+    # kornia draws from the CPU's global generator, wherever the images are
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.default_generator.manual_seed(seed)
         steps = _steps(how, images.shape[-1])
         first, second = steps(images), steps(images)
         if how.rotate:

@@ -9,6 +9,7 @@ SECTIONS = {
         "classes",
         "farm",
         "loader",
+        "losses",
         "metrics",
         "render",
         "shards",

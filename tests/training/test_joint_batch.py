@@ -10,6 +10,7 @@ import torch
 from one_rank import JOINT, gradients
 from torch import Tensor, nn
 
+from ident3d.errors import UserError
 from ident3d.training.accumulation import accumulated_backward
 from ident3d.training.losses import info_nce
 from ident3d.training.ranks import average_gradients, first_row, gather
@@ -80,3 +81,9 @@ def test_random_layers_see_the_same_draws_in_both_passes() -> None:
     self_contrast(torch.cat([model(part) for part in inputs.split(2)])).backward()
     torch.testing.assert_close(ours, layer.weight.grad)
     assert torch.equal(after, torch.get_rng_state())
+
+
+def test_a_loss_that_ignores_the_codes_is_refused() -> None:
+    parameter = nn.Parameter(torch.ones(()))
+    with pytest.raises(UserError, match="nothing to learn"):
+        accumulated_backward(nn.Linear(3, 2), torch.ones(4, 3), lambda codes: parameter * 2, 2)

@@ -1,0 +1,28 @@
+"""The benchmark compares two forms of the same loss, and its memory is that of the loss."""
+
+import pytest
+from click.testing import CliRunner
+
+from ident3d.bench.losses import LOSSES, measure, measured_apart
+from ident3d.cli import main
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_both_forms_agree(name: str) -> None:
+    plain, ours = (measure(form, name == "InfoNCE", 200, 10, 1) for form in LOSSES[name])
+    assert ours.loss == pytest.approx(plain.loss, rel=1e-5)
+    assert ours.gradient_norm == pytest.approx(plain.gradient_norm, rel=1e-4)
+
+
+def test_five_times_less_memory() -> None:
+    plain, ours = (measured_apart("L_δ, p = 1", form, 1500, 10, 1, 1) for form in (0, 1))
+    differences = 1500 * 1500 * 10 * 4 / 2**20
+    assert plain.peak_mib > 2 * differences
+    assert plain.peak_mib > 5 * ours.peak_mib
+    assert ours.loss == pytest.approx(plain.loss, rel=1e-5)
+
+
+def test_bad_input_gets_one_sentence() -> None:
+    result = CliRunner().invoke(main, ["bench", "losses", "--pairs", "0"])
+    assert result.exit_code == 2
+    assert "at least one pair" in result.stderr

@@ -45,6 +45,7 @@ def augment_pair(images: Tensor, how: Augmentation, generator: torch.Generator) 
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.default_generator.manual_seed(seed)
         steps = _steps(how, images.shape[-1])
+        images = images.contiguous()  # kornia before 0.9 blurs no channels-last images
         first, second = steps(images), steps(images)
         if how.rotate:
             turns = torch.randint(4, (len(images),))

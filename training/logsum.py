@@ -70,6 +70,7 @@ def _gradients(
 ) -> tuple[Tensor, Tensor]:
     """Gradients for a and b of Σ_i grad_i result_i: the similarities once more, block by block."""
     grad_a, grad_b = torch.empty_like(a), torch.zeros_like(b)
+    result = result.clamp_min(torch.finfo(a.dtype).min)  # a row without candidates sums to log 0, and pulls at nothing
     for rows in _blocks(a, b):
         similarity, power = _similarity(a, b, p, root, skip, rows)
         # w_ij = ∂L/∂s_ij: row i's gradient, shared out by the softmax of its similarities

@@ -15,8 +15,8 @@ from ident3d.errors import UserError
 class Pixels:
     """How pixels are prepared: mean and std per channel in the unit range, and the size (None: as they come)."""
 
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
     size: int | None = None
 
     def __post_init__(self) -> None:

@@ -106,6 +106,13 @@ def test_float32_is_exact_enough_in_wide_boxes_far_from_the_origin(p: float) -> 
         torch.testing.assert_close(ours.double(), gradient, rtol=1e-3, atol=1e-5)
 
 
+def test_a_batch_of_one_has_finite_gradients() -> None:
+    z, z_tilde = codes(1, 3).requires_grad_(), codes(1, 3, seed=1)
+    for value in (an_info_nce(z, z_tilde, torch.ones(3)), two_view_info_nce(z, z_tilde)):
+        torch.testing.assert_close(value, torch.zeros(2, dtype=torch.float64), rtol=0, atol=1e-12)
+        assert torch.autograd.grad(value.sum(), z)[0].abs().max() < 1e-12
+
+
 @law
 @given(seeds)
 def test_products_do_not_see_rotations_and_reflections(seed: int) -> None:

@@ -81,7 +81,7 @@ def _gradients(
             continue
         if root:  # ∂Σ^(1/p)/∂Σ = Σ^(1/p-1) / p, and 0 where the distance is 0
             w = torch.where(power > 0, w * power.pow(1 / p - 1) / p, 0)
-        if p == 2:
+        if p == 2 and not root:  # a root's w is large near 0, where a product of matrices would cancel
             grad_a[rows] = 2 * (w @ b - w.sum(1, keepdim=True) * a[rows])
             grad_b.addmm_(w.T, a[rows], alpha=2).addcmul_(w.sum(0)[:, None], b, value=-2)
             continue

@@ -37,14 +37,15 @@ def make_dataset(
     scene: str = "3dident",
     classes: int = 0,
     finished: bool = True,
+    split: str = "train",
 ) -> Path:
     """A dataset folder of `n` such pictures at latents of the scene, with classes i mod `classes` where asked for."""
     world = World(scene)
-    settings: dict[str, Any] = {"world": world.as_dict(), "size": size, "source": drawn(seed, "train")}
+    settings: dict[str, Any] = {"world": world.as_dict(), "size": size, "source": drawn(seed, split)}
     settings |= {"quality": None, "material": "none", "device": "none", "versions": {}}
     description = making.begin(path, settings, n, shard_size)
     for job in making.plan(description, manifest.read_entries(path)):
-        raw = draw(world, seed=seed, split="train", start=job.first, count=job.count).raw
+        raw = draw(world, seed=seed, split=split, start=job.first, count=job.count).raw
         index = np.arange(job.first, job.first + job.count, dtype=np.int64)
         kinds = (index % classes).astype(np.int8) if classes else None
         shard = Shard(pictures(raw, size, job.first), raw, world.to_scene(raw), index, kinds)

@@ -59,3 +59,17 @@ class AugmentedViews:
         first, second = augment_pair(self.pixels.unit(images, device), self.augmentation, self.generator)
         z = latents.to(device, non_blocking=True)
         return Views((self.pixels.normalised(first), self.pixels.normalised(second)), (z, z))
+
+
+class ImageViews:
+    """The images of an ImageDataset as they are: one view, for supervised training."""
+
+    def __init__(self, pixels: Pixels) -> None:
+        self.pixels = pixels
+
+    def __call__(self, batch: Batch, device: torch.device) -> Views:
+        images, latents = batch
+        if not isinstance(images, Tensor) or not isinstance(latents, Tensor):
+            raise UserError("These are pairs, where single images are wanted: use an ImageDataset.")
+        x = self.pixels.normalised(self.pixels.unit(images, device))
+        return Views((x,), (latents.to(device, non_blocking=True),))

@@ -1,0 +1,88 @@
+"""What a run decides at start-up: number formats, memory that is kept, devices, rates."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from ident3d.errors import UserError
+from ident3d.training.log import Log
+from ident3d.training.precision import SMALLEST_IN_BF16, chosen_precision, cpu_has_bf16
+from ident3d.training.processes import device_of
+from ident3d.training.resnet import resnet18
+from ident3d.training.settings import Settings
+from ident3d.training.trainer import rate_factor
+
+FAULTS = """
+import resource, sys, torch
+from ident3d.training.memory import keep_memory
+torch.set_num_threads(1)
+assert sys.argv[1] == "as usual" or keep_memory()
+for _ in range(10):  # the heap finds its size in the first five
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    blocks = [torch.ones(10_000_000) for _ in range(3)]  # each beyond the most that glibc learns to keep, 32 MB
+    del blocks
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's mallopt")
+def test_freed_memory_is_kept() -> None:
+    """The page faults of the last of several rounds that use the same 120 MB."""
+    found = [
+        int(subprocess.run([sys.executable, "-c", FAULTS, how], capture_output=True, text=True, check=True).stdout)
+        for how in ("as usual", "kept")
+    ]
+    assert found[0] > 20_000
+    assert found[1] < 1_000
+
+
+def test_auto_keeps_float32_where_nothing_is_faster() -> None:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(3, 2))
+    chosen, seconds = chosen_precision("auto", network, torch.randn(4, 3, 1, 1))
+    assert (chosen, seconds) == ("fp32", {})
+
+
+@pytest.mark.skipif(not cpu_has_bf16(), reason="this CPU has no bf16 instructions")
+def test_auto_measures_and_leaves_the_network_as_it_was() -> None:
+    network = resnet18(10)
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    chosen, seconds = chosen_precision("auto", network, torch.randn(8, 3, SMALLEST_IN_BF16, SMALLEST_IN_BF16))
+    assert set(seconds) == {"fp32", "bf16"}
+    assert chosen == "fp32" or seconds["bf16"] < seconds["fp32"]
+    assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
+    assert all(parameter.grad is None for parameter in network.parameters())
+
+
+def test_devices() -> None:
+    assert device_of("cpu") == torch.device("cpu")
+    assert device_of("auto").type in ("cpu", "cuda")
+    for name in ("gpu", "meta"):
+        with pytest.raises(UserError, match=r"There is no device 'gpu'|trains on cpu, cuda or mps"):
+            device_of(name)
+
+
+def test_one_cycle_goes_up_and_down() -> None:
+    settings = Settings(steps=100, schedule="onecycle")
+    factors = [rate_factor(settings, step) for step in range(100)]
+    assert factors[0] == pytest.approx(0.04)
+    assert max(factors) == pytest.approx(1.0)
+    assert factors.index(max(factors)) == 30
+    assert factors[:30] == sorted(factors[:30])
+    assert factors[30:] == sorted(factors[30:], reverse=True)
+    assert factors[-1] < 0.01
+    assert {rate_factor(Settings(), step) for step in (0, 29_999)} == {1.0}
+
+
+def test_tensorboard_is_asked_for_in_one_sentence(tmp_path: Path) -> None:
+    try:
+        import tensorboard  # noqa: F401
+    except ImportError:
+        with pytest.raises(UserError, match="pip install tensorboard"):
+            Log(tmp_path, 0, 1, show=False, tensorboard=True)
+    else:
+        Log(tmp_path, 0, 1, show=False, tensorboard=True).close()
+        assert list((tmp_path / "tensorboard").iterdir())

@@ -1,0 +1,233 @@
+"""Runs that resume to the bit, ranks and chunks that equal one process, and what ends or refuses a run."""
+
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from synthetic import make_dataset
+
+from ident3d.errors import UserError
+from ident3d.training import checkpoint
+from ident3d.training.log import read_log
+from ident3d.training.run import open_run
+from ident3d.training.settings import Settings
+from ident3d.training.trainer import train
+
+HERE = Path(__file__).parent
+N = 64
+TINY = Settings(encoder="tiny:convolution", batch=16, steps=9, lr=1e-3, precision="fp32", bound=3.0)
+PLAIN = replace(TINY, encoder="tiny:plain", steps=4)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_dataset(tmp_path_factory.mktemp("train") / "set", N)
+
+
+def quick(path: Path, settings: Settings, out: Path, **options: Any) -> Path:
+    options = {"workers": 0, "show_progress": False, "log_every": 1, "device": "cpu"} | options
+    return train(path, settings, out=out, **options).path
+
+
+def command(path: Path, runs: dict[Path, Settings], **options: Any) -> list[str]:
+    pairs = [word for out, settings in runs.items() for word in (str(out), json.dumps(asdict(settings)))]
+    given = [str(path), json.dumps({"device": "cpu"} | options), *pairs]
+    return [sys.executable, str(HERE / "train_here.py"), *given]
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1", **more}
+
+
+def assert_same_state(a: Path, b: Path) -> None:
+    ours, theirs = checkpoint.load(a), checkpoint.load(b)
+    assert ours.step == theirs.step
+    assert ours.tensors.keys() == theirs.tensors.keys()
+    for name, value in ours.tensors.items():
+        assert torch.equal(value, theirs.tensors[name]), name
+
+
+def assert_same_gradients(a: Path, b: Path) -> None:
+    """Adam's first moments are sums of gradients; the weights are not compared, since Adam blows up rounding."""
+    ours, theirs = checkpoint.load(a).part("optimiser."), checkpoint.load(b).part("optimiser.")
+    moments = [name for name in ours if name.endswith("exp_avg")]
+    assert moments
+    for name in moments:
+        largest = float(ours[name].abs().max())
+        torch.testing.assert_close(ours[name], theirs[name], rtol=1e-3, atol=1e-4 * largest, msg=name)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        replace(TINY, cond="augment", space="sphere", schedule="onecycle"),
+        replace(TINY, loss="aninfonce", chunk=6),
+    ],
+    ids=["augmented", "anisotropic in chunks"],
+)
+def test_a_killed_run_resumes_to_the_same_bits(path: Path, tmp_path: Path, settings: Settings) -> None:
+    torch.set_num_threads(1)
+    whole = quick(path, settings, tmp_path / "whole")
+    out = tmp_path / "killed"
+    process = subprocess.Popen(command(path, {out: settings}, save_every=2), env=environment())
+    deadline = time.monotonic() + 60
+    while not (out / checkpoint.FILE).exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.001)
+    time.sleep(np.random.default_rng().uniform(0, 0.03))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    quick(path, settings, out, resume=True, save_every=2)
+    assert_same_state(whole, out)
+    steps = [line["step"] for line in read_log(out)]
+    assert steps == sorted(set(steps))
+    losses = {line["step"]: line["loss"] for line in read_log(whole)}
+    assert all(line["loss"] == losses[line["step"]] for line in read_log(out))
+
+
+def test_a_run_killed_at_any_step_resumes(path: Path, tmp_path: Path) -> None:
+    torch.set_num_threads(1)
+    whole = quick(path, TINY, tmp_path / "whole")
+    for stop in (1, 4, 8):
+        out = tmp_path / f"stopped{stop}"
+        quick(path, replace(TINY, steps=stop), out)
+        quick(path, TINY, out, resume=True)
+        assert_same_state(whole, out)
+
+
+def test_an_interrupt_saves_the_step_under_way(path: Path, tmp_path: Path) -> None:
+    long = replace(TINY, steps=100_000)
+    options = {"log_every": 1, "save_every": 10**6}
+    process = subprocess.Popen(command(path, {tmp_path / "run": long}, **options), env=environment())
+    deadline = time.monotonic() + 60
+    while len(read_log(tmp_path / "run")) < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) != 0
+    assert open_run(tmp_path / "run").steps_done >= 3
+
+
+def test_two_ranks_equal_one_process_with_the_joint_batch(path: Path, tmp_path: Path) -> None:
+    torch.set_num_threads(1)
+    changes: list[dict[str, Any]] = [{}, {"loss": "simclr"}, {"loss": "aninfonce", "chunk": 7}, {"supervised": True}]
+    cases = [replace(PLAIN, steps=2, **change) for change in changes]
+    runs = {tmp_path / f"ranks{i}": settings for i, settings in enumerate(cases)}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
+    ranks = [
+        subprocess.Popen(command(path, runs), env=environment(RANK=str(r), LOCAL_RANK=str(r), **meeting))
+        for r in range(2)
+    ]
+    try:
+        assert [rank.wait(timeout=60) for rank in ranks] == [0, 0]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+    for i, settings in enumerate(cases):
+        alone = quick(path, replace(settings, chunk=None), tmp_path / f"alone{i}")
+        assert_same_gradients(alone, tmp_path / f"ranks{i}")
+
+
+def test_chunks_equal_the_whole_batch(path: Path, tmp_path: Path) -> None:
+    whole = quick(path, PLAIN, tmp_path / "whole")
+    chunks = quick(path, replace(PLAIN, chunk=5), tmp_path / "chunks")
+    assert_same_gradients(whole, chunks)
+
+
+def test_workers_do_not_change_a_run(path: Path, tmp_path: Path) -> None:
+    torch.set_num_threads(1)
+    assert_same_state(quick(path, PLAIN, tmp_path / "none"), quick(path, PLAIN, tmp_path / "two", workers=2))
+
+
+def test_the_loss_falls_and_the_log_tells(path: Path, tmp_path: Path) -> None:
+    run = quick(path, replace(PLAIN, batch=N, steps=60, space_lr=0.02), tmp_path / "run", log_every=10)
+    lines = read_log(run)
+    assert [line["step"] for line in lines] == [1, 10, 20, 30, 40, 50, 60]
+    assert lines[-1]["loss"] < lines[0]["loss"] - 0.1
+    assert lines[-1]["r2"] > 0.3
+    assert 0 < lines[-1]["mcc"] <= 1
+    assert lines[-1]["bound"] != lines[0]["bound"]
+    assert lines[-1]["per_second"] > 0
+
+
+def test_a_researchers_own_loss(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = quick(path, replace(PLAIN, loss="tiny:squared", space="unbounded"), tmp_path / "run")
+    assert open_run(run).settings.loss == "tiny:squared"
+
+
+def test_nan_ends_a_run_and_is_never_saved(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"loss is nan by step 3.*checkpoint of step 2 is intact"):
+        quick(path, replace(PLAIN, encoder="tiny:broken"), tmp_path / "run", save_every=1)
+    assert open_run(tmp_path / "run").steps_done == 2
+
+
+def test_collapse_is_said(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    quick(path, replace(PLAIN, encoder="tiny:constant", steps=1), tmp_path / "run")
+    assert "collapsed" in "".join(capsys.readouterr())
+
+
+def with_file_limit(bytes_: int, action: Callable[[], object]) -> None:
+    """A write that fails for want of room: beyond the limit the kernel refuses, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_, before[1]))
+    try:
+        action()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(path: Path, tmp_path: Path) -> None:
+    run = quick(path, replace(PLAIN, steps=2), tmp_path / "run")
+    before = (run / checkpoint.FILE).read_bytes()
+
+    def go_on() -> None:
+        quick(path, PLAIN, run, resume=True)
+
+    with pytest.raises(UserError, match=r"cannot be written.*the last checkpoint is intact"):
+        with_file_limit(len(before) // 2, go_on)
+    assert (run / checkpoint.FILE).read_bytes() == before
+    assert not list(run.glob(".partial-*"))
+    quick(path, PLAIN, run, resume=True)
+    assert open_run(run).steps_done == PLAIN.steps
+
+
+def test_a_run_is_not_begun_twice_nor_resumed_as_another(path: Path, tmp_path: Path) -> None:
+    run = quick(path, PLAIN, tmp_path / "run")
+    with pytest.raises(UserError, match="holds a run already; go on with --resume"):
+        quick(path, PLAIN, run)
+    with pytest.raises(UserError, match=r"other settings \(lr: 0.001 there, 0.1 asked for\)"):
+        quick(path, replace(PLAIN, lr=0.1), run, resume=True)
+    other = make_dataset(tmp_path / "other", N, seed=1)
+    with pytest.raises(UserError, match="begun on other images"):
+        quick(other, PLAIN, run, resume=True)
+
+
+def test_a_checkpoint_of_another_architecture_is_refused(path: Path, tmp_path: Path) -> None:
+    run = quick(path, PLAIN, tmp_path / "run")
+    other = quick(path, replace(PLAIN, encoder="tiny:convolution"), tmp_path / "other")
+    (run / checkpoint.FILE).write_bytes((other / checkpoint.FILE).read_bytes())
+    with pytest.raises(UserError, match="of another architecture than this encoder tiny:plain"):
+        quick(path, replace(PLAIN, steps=6), run, resume=True)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\x04.", b"{}" * 100])
+def test_a_damaged_checkpoint_is_one_sentence(path: Path, tmp_path: Path, content: bytes) -> None:
+    run = quick(path, PLAIN, tmp_path / "run")
+    (run / checkpoint.FILE).write_bytes(content)
+    with pytest.raises(UserError, match="is not a checkpoint of ident3d"):
+        quick(path, PLAIN, run, resume=True)

@@ -1,0 +1,60 @@
+"""Encoders and losses of a researcher's own, small enough for tests; named by import path, as tiny:convolution."""
+
+import torch
+from torch import Tensor, nn
+
+
+def convolution(outputs: int) -> nn.Module:
+    """With batch statistics and random draws: all that a resumed run has to get back."""
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, stride=2),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Dropout(0.1),
+        nn.Flatten(),
+        nn.Linear(8 * 7 * 7, outputs),
+    )
+
+
+def plain(outputs: int) -> nn.Module:
+    """Without batch statistics: ranks and chunks give exactly the joint batch's gradients."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 32), nn.Tanh(), nn.Linear(32, outputs))
+
+
+def small(outputs: int) -> nn.Module:
+    """For images of 8 pixels and no others."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, outputs))
+
+
+def constant(outputs: int) -> nn.Module:
+    """The same codes for all images."""
+    layer = nn.Linear(3 * 16 * 16, outputs)
+    nn.init.zeros_(layer.weight)
+    return nn.Sequential(nn.Flatten(), layer, NoGradient())
+
+
+class NoGradient(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 0 * x.detach()
+
+
+def broken(outputs: int) -> nn.Module:
+    """Codes that are no numbers from the second step on."""
+
+    class Broken(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3 * 16 * 16, outputs)
+            self.calls = 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            return self.layer(x.flatten(1)) * (torch.nan if self.calls > 2 else 1.0)
+
+    return Broken()
+
+
+def squared(anchors: Tensor, positives: Tensor, candidates: Tensor) -> Tensor:
+    """A loss of a researcher's own, one value per anchor."""
+    away = torch.cdist(anchors, candidates).square().neg().logsumexp(1)
+    return (anchors - positives).square().sum(1) + away

@@ -1,0 +1,23 @@
+"""Training runs in a process of its own: python train_here.py DATA OPTIONS-JSON OUT SETTINGS-JSON [OUT SETTINGS …]."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from ident3d.training.settings import Settings
+from ident3d.training.trainer import train
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    if "RANK" in os.environ:
+        dist.init_process_group("gloo")
+    data, options, *runs = sys.argv[1:]
+    for out, settings in zip(runs[::2], runs[1::2], strict=True):
+        own = Settings(**json.loads(settings))
+        train(data, own, out=Path(out), workers=0, show_progress=False, **json.loads(options))
+    if dist.is_initialized():
+        dist.destroy_process_group()

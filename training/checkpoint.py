@@ -1,0 +1,114 @@
+"""Checkpoints: one safetensors file whose header holds the rest as JSON. No pickle; whole, or not there.
+
+Besides the weights: Adam's moments, the scale of fp16's gradients, and where the loader is. Random draws need no state,
+because each step seeds the generators from (seed, step, rank).
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ident3d.errors import UserError
+from ident3d.loaders.files import write_atomically
+
+FILE = "checkpoint.safetensors"
+MODEL, OBJECTIVE, OPTIMISER = "model.", "objective.", "optimiser."
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state after `step` steps."""
+
+    step: int
+    tensors: dict[str, Tensor]
+    loader: dict[str, Any]
+    scaler: dict[str, Any]
+
+    def part(self, prefix: str) -> dict[str, Tensor]:
+        return {name.removeprefix(prefix): value for name, value in self.tensors.items() if name.startswith(prefix)}
+
+
+def state_of(
+    step: int,
+    model: nn.Module,
+    objective: nn.Module,
+    optimiser: Optimizer,
+    loader: dict[str, Any],
+    scaler: dict[str, Any],
+) -> Checkpoint:
+    tensors = {MODEL + name: value for name, value in model.state_dict().items()}
+    tensors |= {OBJECTIVE + name: value for name, value in objective.state_dict().items()}
+    for number, moments in optimiser.state_dict()["state"].items():
+        tensors |= {f"{OPTIMISER}{number}.{name}": value for name, value in moments.items()}
+    return Checkpoint(step, tensors, loader, scaler)
+
+
+def save(folder: Path, checkpoint: Checkpoint) -> None:
+    """Replace the folder's checkpoint in one go; where that fails, the one before is intact."""
+    state = {"step": checkpoint.step, "loader": checkpoint.loader, "scaler": checkpoint.scaler}
+    if bad := next((name for name, value in checkpoint.tensors.items() if not finite(value)), None):
+        raise UserError(
+            f"After step {checkpoint.step:,} {bad} is not finite and is not saved; try a lower --lr, or "
+            "--precision fp32."
+        )
+    # channels-last weights lose their strides here, and get them back when they are copied into the model
+    tensors = {name: value.detach().cpu().contiguous().clone() for name, value in checkpoint.tensors.items()}
+    try:
+        write_atomically(folder / FILE, safetensors.torch.save(tensors, {"ident3d": json.dumps(state)}))
+    except OSError as error:
+        kept = "the last checkpoint is intact" if (folder / FILE).exists() else "there is no checkpoint yet"
+        raise UserError(
+            f"The checkpoint of step {checkpoint.step:,} cannot be written to {folder} ({error.strerror}); {kept}. "
+            "Make room, and go on with --resume."
+        ) from error
+
+
+def finite(value: Tensor) -> bool:
+    return bool(value.isfinite().all())
+
+
+def load(folder: Path) -> Checkpoint:
+    """The folder's checkpoint."""
+    path = folder / FILE
+    if not path.is_file():
+        raise UserError(f"{folder} has no checkpoint.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            state = json.loads((file.metadata() or {})["ident3d"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, no dict
+        step, loader, scaler = state["step"], state["loader"], state["scaler"]
+    except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
+        raise UserError(f"{path} is not a checkpoint of ident3d: {error}.") from None
+    if type(step) is not int or step < 0 or not isinstance(loader, dict) or not isinstance(scaler, dict):
+        raise UserError(f"{path} is not a checkpoint of ident3d: its state is of a wrong kind.")
+    return Checkpoint(step, tensors, loader, scaler)
+
+
+def restore(module: nn.Module, tensors: dict[str, Tensor], what: str) -> None:
+    """Copy tensors into a module that must have exactly these, or say where the architectures differ."""
+    own = module.state_dict()
+    missing, unexpected = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
+    other = [name for name in own.keys() & tensors.keys() if own[name].shape != tensors[name].shape]
+    if missing or unexpected or other:
+        name = (missing + unexpected + sorted(other))[0]
+        why = "is missing there" if missing else "is unknown here" if unexpected else "has another shape"
+        raise UserError(f"The checkpoint is of another architecture than this {what}: {name} {why}.")
+    module.load_state_dict(tensors)
+
+
+def restore_optimiser(optimiser: Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Adam's moments; rates are functions of the step and the settings."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        number, _, moment = name.partition(".")
+        images = value.ndim == 4  # of a convolution, whose weights are channels-last
+        layout = torch.channels_last if images else torch.contiguous_format
+        state.setdefault(int(number), {})[moment] = value.contiguous(memory_format=layout)
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

@@ -1,0 +1,82 @@
+"""Which dataset folder is meant: the newest training set, its test set, and what must not be scored together."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ident3d.errors import UserError
+from ident3d.loaders.folder import Description, is_dataset, read_description
+from ident3d.root import data_root
+
+
+def split_of(description: Description) -> str:
+    """train or test, as the source of the latents says."""
+    return str(description.settings["source"].get("split", "train"))
+
+
+def datasets_below(root: Path) -> Iterator[tuple[Path, Description]]:
+    """The complete dataset folders at most two levels below the root, newest first; broken ones are passed over."""
+    found = [path.parent for pattern in ("*/dataset.json", "*/*/dataset.json") for path in root.glob(pattern)]
+    for path in sorted(found, key=lambda folder: (folder / "dataset.json").stat().st_mtime, reverse=True):
+        try:
+            description = read_description(path)
+        except UserError:
+            continue
+        if description.complete and description.n:
+            yield path, description
+
+
+def training_folder(path: Path | None, root: Path | None, *, allow_same: bool = False) -> tuple[Path, Description]:
+    """The folder to train on: `path`, or the newest complete one of split train below the data root."""
+    if path is None:
+        base = data_root(root)
+        found = next((found for found in datasets_below(base) if split_of(found[1]) == "train"), None)
+        if found is None:
+            raise UserError(f"There is no complete training set below {base}; `ident3d render --n 10000` makes one.")
+        return found
+    description = finished(path)
+    if split_of(description) == "test" and not allow_same:
+        raise UserError(f"{path} is a test set; train on another folder, or say --allow-same.")
+    return path, description
+
+
+def finished(path: Path) -> Description:
+    """The description of a complete folder that holds images."""
+    if path.is_dir() and not is_dataset(path) and not any(path.iterdir()):
+        raise UserError(f"{path} is empty: `ident3d render` or `ident3d import` makes a dataset.")
+    description = read_description(path)
+    if not description.n:
+        raise UserError(f"{path} holds no images.")
+    if not description.complete:
+        raise UserError(f"{path} is not finished yet; the command that began it goes on where it stopped.")
+    return description
+
+
+def held_out_folder(trained: Path, description: Description, root: Path | None) -> Path | None:
+    """The newest complete folder of split test with the training set's world and size: beside it, or below the root."""
+    ours = description.settings
+    for base in (trained.resolve().parent, data_root(root)):
+        for path, other in datasets_below(base):
+            theirs = other.settings
+            if split_of(other) == "test" and (theirs["world"], theirs["size"]) == (ours["world"], ours["size"]):
+                return path
+    return None
+
+
+def mismatch(trained: dict[str, Any], size: int, other: Description) -> str | None:
+    """Why images of another folder cannot be scored by a run, if they cannot."""
+    theirs = other.settings
+    if theirs["world"]["scene"] != trained["world"]["scene"]:
+        return f"it shows {theirs['world']['scene']}, the run was trained on {trained['world']['scene']}"
+    if theirs["size"] < size:
+        return f"its images are {theirs['size']} pixels wide, the run's {size}"
+    return None
+
+
+def overlaps(trained: dict[str, Any], other: Description) -> bool:
+    """Whether a run was trained on images of this folder: the same stream of latents of the same world."""
+    return bool(
+        trained["world"] == other.settings["world"]
+        and trained["source"] == other.settings["source"]
+        and trained["source"].get("kind") is not None
+    )

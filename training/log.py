@@ -1,0 +1,108 @@
+"""What a run says while it trains: a progress bar, a line of JSON now and then, TensorBoard on request."""
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ident3d.errors import UserError
+from ident3d.loaders.files import write_atomically
+from ident3d.metrics import linear_r2, mcc
+from ident3d.progress import progress_bar
+
+FILE = "metrics.jsonl"
+COLLAPSED = 1e-4  # spread of the codes over their size
+
+
+class Log:
+    """metrics.jsonl and the bar of a run that stands at step `first`; lines of steps to be done again are dropped."""
+
+    def __init__(self, folder: Path | None, first: int, steps: int, *, show: bool, tensorboard: bool) -> None:
+        self.folder, self.step, self.told = folder, first, False
+        self.clock, self.cpu = time.perf_counter(), time.process_time()
+        self.bar = progress_bar(steps, "steps", initial=first, show=show and folder is not None)
+        self.board = board(folder) if tensorboard and folder else None
+        if folder:
+            kept = [line for line in read_log(folder) if line["step"] <= first]
+            write_atomically(folder / FILE, "".join(json.dumps(line) + "\n" for line in kept).encode())
+
+    def record(self, step: int, pairs: int, values: Mapping[str, Any]) -> None:
+        """One line: the values, pairs (or images) per second since the last line, and the bar beside it."""
+        if not self.folder:
+            return
+        now, cpu = time.perf_counter(), time.process_time()
+        per_second = (step - self.step) * pairs / max(now - self.clock, 1e-9)
+        seconds = {"seconds": round(now - self.clock, 4), "cpu_seconds": round(cpu - self.cpu, 4)}
+        line = {"step": step, **values, "per_second": round(per_second, 2), **seconds}
+        self.step, self.clock, self.cpu = step, now, cpu
+        with (self.folder / FILE).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        shown = {"loss": "loss", "r2": "R²", "mcc": "MCC"}
+        figures = {label: f"{values[name]:.3f}" for name, label in shown.items() if values.get(name) is not None}
+        self.bar.set_postfix(figures | {"pairs/s": f"{per_second:.0f}"})
+        if self.board is not None:
+            for name, value in line.items():
+                if isinstance(value, float):
+                    self.board.add_scalar(name, value, step)
+
+    def say(self, sentence: str) -> None:
+        """A sentence above the bar, once in a run."""
+        if self.folder and not self.told:
+            self.told = True
+            self.bar.write(f"Note: {sentence}")
+
+    def close(self) -> None:
+        self.bar.close()
+        if self.board is not None:
+            self.board.close()
+
+
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl; one that a kill cut short is none."""
+    path = folder / FILE
+    found = []
+    for text in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(line, dict) and isinstance(line.get("step"), int):
+            found.append(line)
+    return found
+
+
+def board(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise UserError("TensorBoard is not installed: pip install tensorboard, or leave --tensorboard away.") from None
+    return SummaryWriter(str(folder / "tensorboard"))
+
+
+def batch_scores(latents: Tensor, codes: Tensor) -> dict[str, float | None]:
+    """R² and MCC of a batch's codes; None for a batch of too few rows to say anything."""
+    z, h = latents.detach().double().cpu().numpy(), codes.detach().double().cpu().numpy()
+    if len(z) <= 3 * h.shape[1] or not torch.isfinite(codes).all():
+        return {"r2": None, "mcc": None}
+    return {"r2": round(float(linear_r2(z, h)), 5), "mcc": round(float(mcc(z, h)), 5)}
+
+
+def check_finite(loss: float, step: int, last_saved: int) -> None:
+    """End a run whose loss is no number, before such weights are saved."""
+    if math.isfinite(loss):
+        return
+    kept = f"the checkpoint of step {last_saved:,} is intact" if last_saved else "no checkpoint was written yet"
+    raise UserError(
+        f"The loss is {loss} by step {step:,}; {kept}. Try a lower --lr, a higher --tau, or --precision fp32."
+    )
+
+
+def collapsed(codes: Tensor) -> bool:
+    """Whether all codes of a batch are the same but for rounding."""
+    codes = codes.detach().float()
+    return bool(codes.std(0).max() <= COLLAPSED * codes.abs().max())

@@ -1,0 +1,20 @@
+"""Keep freed memory for the next step: glibc gives large blocks back, and they are faulted in again each time."""
+
+import ctypes
+import sys
+
+# options of mallopt(3), and the most that its argument can say
+TRIM_THRESHOLD, MMAP_MAX, MOST = -1, -4, 2**31 - 1
+
+
+def keep_memory() -> bool:
+    """Let this process keep what it frees; whether that was possible.
+
+    A step frees and asks for the same large tensors again. By default glibc maps each of them anew, and the kernel
+    clears their pages: 44,000 page faults in a step of a ResNet18 on 128 images of 64×64, instead of 4,000.
+    Environment variables would come too late for a process that runs already; mallopt does not.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
+    return bool(mallopt and mallopt(MMAP_MAX, 0) and mallopt(TRIM_THRESHOLD, MOST))

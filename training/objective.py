@@ -1,0 +1,69 @@
+"""What is minimised: a loss by name or import path, with everybody's codes as candidates."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ident3d.errors import UserError
+from ident3d.training.anisotropic import Precision, an_info_nce
+from ident3d.training.by_path import by_path
+from ident3d.training.losses import alignment_uniformity, delta_contrastive, info_nce, two_view_info_nce
+from ident3d.training.ranks import first_row, gather
+from ident3d.training.settings import Settings
+from ident3d.training.supervised import mean_squared_error
+
+
+class Objective(nn.Module):
+    """Codes of all views, one after another (views · B, d), and their latents → the mean loss."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        s = settings
+        assert s.loss is not None
+        assert s.dim is not None
+        self.settings, self.name = settings, s.loss
+        self.precision = (
+            Precision(s.dim, generator=torch.Generator().manual_seed(s.seed)) if s.loss == "aninfonce" else None
+        )
+        self.own = own_loss(s.loss) if ":" in s.loss else None
+
+    def forward(self, codes: Tensor, latents: Sequence[Tensor]) -> Tensor:
+        return self.per_anchor(codes, latents).mean()
+
+    def per_anchor(self, codes: Tensor, latents: Sequence[Tensor]) -> Tensor:
+        s = self.settings
+        if self.name == "mse":
+            return mean_squared_error(codes, latents[0])
+        z, z_tilde = codes.chunk(2)
+        if self.name == "infonce":
+            return info_nce(z, z_tilde, gather(z), tau=s.tau)
+        if self.name == "delta":
+            return delta_contrastive(z, z_tilde, gather(z), p=s.model_p or 2.0, tau=s.tau)
+        if self.name == "au":
+            return alignment_uniformity(z, z_tilde, gather(z), alpha=s.alpha, p=s.model_p or 2.0)
+        joint = gather(z), gather(z_tilde)
+        if self.name == "simclr":
+            return two_view_info_nce(z, z_tilde, joint, first=first_row(z), tau=s.tau)
+        if self.precision is not None:
+            return an_info_nce(z, z_tilde, self.precision(), joint, first=first_row(z), normalize=s.space == "sphere")
+        assert self.own is not None
+        return checked(self.own(z, z_tilde, joint[0]), self.name)
+
+
+def own_loss(path: str) -> Callable[..., Any]:
+    """A researcher's own loss: a function (anchors, positives, candidates) → one value per anchor, or such a module."""
+    found = by_path("loss", path)
+    if isinstance(found, type) and issubclass(found, nn.Module):
+        found = found()
+    if not callable(found):
+        raise UserError(f"The loss {path!r} is neither a function nor an nn.Module.")
+    return found
+
+
+def checked(value: Any, name: str) -> Tensor:
+    if not isinstance(value, Tensor) or value.ndim > 1:
+        shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        raise UserError(f"The loss {name!r} gives one value per anchor, not {shape}.")
+    return value

@@ -1,0 +1,88 @@
+"""Devices and ranks: which device computes, and whether this process is one of several under torchrun."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from ident3d.errors import UserError
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where this process computes, and which of how many ranks it is."""
+
+    device: torch.device
+    rank: int = 0
+    world: int = 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this rank writes and speaks."""
+        return self.rank == 0
+
+
+def device_of(name: str, local_rank: int = 0) -> torch.device:
+    """cpu, cuda, cuda:1, mps; "auto" is the first GPU that torch can use, else the CPU."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UserError(f"There is no device {name!r}; take auto, cpu, cuda, or cuda:1 and so on.") from None
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise UserError("torch finds no CUDA GPU here; take --device auto or cpu.")
+        device = torch.device("cuda", local_rank if device.index is None else device.index)
+        if device.index >= torch.cuda.device_count():
+            raise UserError(f"There is no GPU {device}; this machine has {torch.cuda.device_count()}.")
+    elif device.type not in ("cpu", "mps"):
+        raise UserError(f"ident3d trains on cpu, cuda or mps, not on {device.type}.")
+    return device
+
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+def on_device(model: Model, device: torch.device) -> Model:
+    """The model on a device, its weights channels-last as the images are."""
+    return model.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+@contextmanager
+def place(device: str) -> Iterator[Place]:
+    """This process's place; under torchrun it joins the group of ranks, and leaves it at the end if it had to join."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    chosen = device_of(device, int(os.environ.get("LOCAL_RANK", "0")))
+    if world == 1:
+        yield Place(chosen)
+        return
+    if chosen.type == "cuda":
+        torch.cuda.set_device(chosen)
+    joined = not dist.is_initialized()
+    if joined:
+        dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
+    try:
+        yield Place(chosen, dist.get_rank(), world)
+    finally:
+        if joined:
+            dist.destroy_process_group()
+
+
+def agreed(choice: int, device: torch.device) -> int:
+    """The first rank's choice, on every rank."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return choice
+    told = torch.tensor([choice], device=device)
+    dist.broadcast(told, 0)
+    return int(told)
+
+
+def rank() -> int:
+    """This process's number under torchrun, 0 without it."""
+    return int(os.environ.get("RANK", "0"))

@@ -28,7 +28,12 @@ if TYPE_CHECKING:  # what editors and type checkers see of the names that load o
     from ident3d.pictures import traverse as traverse
     from ident3d.recipe import Recipe as Recipe
     from ident3d.rendering import render as render
+    from ident3d.reproducing import reproduce as reproduce
     from ident3d.shapes.library import meshes as meshes
+    from ident3d.training.evaluating import encode as encode
+    from ident3d.training.evaluating import evaluate_run as evaluate_run
+    from ident3d.training.settings import Settings as Settings
+    from ident3d.training.trainer import train as train
 
 __version__ = "0.1.0"
 
@@ -38,11 +43,14 @@ _HOME: dict[str, str] = {
     "PairDataset": "ident3d.loaders.pair_dataset",
     "PairSampler": "ident3d.loaders.pairs",
     "Recipe": "ident3d.recipe",
+    "Settings": "ident3d.training.settings",
     "UserError": "ident3d.errors",
     "World": "ident3d.latents.worlds",
     "doctor": "ident3d.health",
+    "encode": "ident3d.training.evaluating",
     "estimate": "ident3d.estimates",
     "evaluate": "ident3d.metrics.evaluation",
+    "evaluate_run": "ident3d.training.evaluating",
     "export": "ident3d.loaders.exporting",
     "graph": "ident3d.graph_picture",
     "import_": "ident3d.loaders.importing",
@@ -54,6 +62,8 @@ _HOME: dict[str, str] = {
     "pairs": "ident3d.loaders.realised",
     "preview": "ident3d.pictures",
     "render": "ident3d.rendering",
+    "reproduce": "ident3d.reproducing",
+    "train": "ident3d.training.trainer",
     "traverse": "ident3d.pictures",
     "verify": "ident3d.loaders.verify",
 }

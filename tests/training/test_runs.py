@@ -1,0 +1,231 @@
+"""From the command line: train, evaluate, encode; which folders are taken and refused; reports without a network."""
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from synthetic import make_dataset
+
+from ident3d.cli import main
+from ident3d.errors import UserError
+from ident3d.training.evaluating import encode, evaluate_run
+from ident3d.training.report import write_report
+from ident3d.training.run import open_run, trained_encoder
+from ident3d.training.settings import Settings
+from ident3d.training.trainer import train
+
+TINY = ["--encoder", "tiny:plain", "--batch", "32", "--steps", "3", "--workers", "0", "--device", "cpu"]
+SETTINGS = Settings(encoder="tiny:plain", batch=32, steps=3)
+
+
+def ident3d(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data root with a training set, a test set and a run."""
+    root = tmp_path_factory.mktemp("root")
+    make_dataset(root / "train", 80)
+    make_dataset(root / "test", 70, split="test")
+    train(root / "train", SETTINGS, out=root / "run", workers=0, show_progress=False, device="cpu")
+    return root
+
+
+def test_train_scores_and_reports(root: Path, tmp_path: Path) -> None:
+    done = ident3d("train", "--root", root, "--out", tmp_path / "run", *TINY, "--json")
+    assert done.exit_code == 0, done.output
+    assert f"Training on {root / 'train'}" in done.stderr
+    found = json.loads(done.stdout)
+    assert found["evaluation"]["data"] == str(root / "test")
+    assert found["evaluation"]["label"] is None
+    assert 0 < found["evaluation"]["scores"]["mcc_pearson"]["score"] <= 1
+    recorded = json.loads((tmp_path / "run/run.json").read_text())
+    assert recorded["settings"]["loss"] == "delta"
+    assert recorded["settings"]["size"] == 16
+    assert recorded["facts"]["versions"]["torch"]
+    assert recorded["facts"]["host"]
+    again = ident3d("train", "--root", root, "--out", tmp_path / "run", *TINY, "--resume")
+    assert again.exit_code == 0, again.output
+    assert "mcc_pearson" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--space", "sphere", "--loss", "delta"], "On the sphere the loss is InfoNCE"),
+        (["--space", "sphere", "--model-p", "2"], "leave --model-p"),
+        (["--space", "ball"], "There is no output space 'ball'; choose one of box, sphere, unbounded."),
+        (["--space", "spher"], "Did you mean 'sphere'?"),
+        (["--cond", "vmf"], "these latents take normal, laplace, gennorm, augment"),
+        (["--cond", "normall"], "Did you mean 'normal'?"),
+        (["--cond-p", "4"], "--cond-p is the power of the conditional gennorm"),
+        (["--loss", "simcrl"], "Did you mean 'simclr'?"),
+        (["--encoder", "resnet19"], "Did you mean 'resnet18'?"),
+        (["--encoder", "tiny:plan"], "Did you mean 'plain'?"),
+        (["--size", "17"], "The images are 16 pixels wide; --size makes them smaller, not 17."),
+        (["--batch", "81"], "A batch of 81 is larger than the training set of 80 images"),
+        (["--batch", "1"], "at least 2 pairs"),
+        (["--lr", "0"], "--lr is a number above 0"),
+        (["--steps", "0"], "--steps is at least 1"),
+        (["--log-every", "0"], "at least 1 step"),
+        (["--workers", "-1"], "A loader has 0 or more workers"),
+        (["--seed", "-1"], "The seed is a whole number"),
+        (["--device", "gpu"], "There is no device 'gpu'"),
+        (["--device", "cuda"], "torch finds no CUDA GPU here"),
+        (["--precision", "fp16"], "fp16 needs a GPU"),
+        (["--precision", "bf16"], "bf16 needs images of at least 32 pixels"),
+        (["--sync-bn"], "--sync-bn is for several ranks on CUDA"),
+        (["--supervised", "--space", "box"], "Supervised codes are the latents themselves"),
+        (["--supervised", "--dim", "3"], "cannot be 3"),
+        (["--cond", "augment", "--augment", "crop"], "There is no augmentation 'crop'"),
+        (["--schedule", "cosine"], "There is no schedule 'cosine'"),
+        (["--only", "huess"], "Did you mean 'hues'?"),
+        (["--same-class"], "These images have no classes"),
+        (["--bound", "-1"], "A bound is a number above 0"),
+    ],
+)
+def test_what_train_refuses(root: Path, tmp_path: Path, words: list[str], sentence: str) -> None:
+    done = ident3d("train", root / "train", "--out", tmp_path / "run", *TINY, *words)
+    assert (done.exit_code, done.stdout) == (2, ""), done.output
+    assert sentence in done.stderr
+    assert not (tmp_path / "run/run.json").exists()
+
+
+def test_folders_that_cannot_be_trained_on(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    make_dataset(tmp_path / "begun", 20, finished=False)
+    for folder, sentence in {
+        root / "test": "is a test set",
+        tmp_path / "none": "There is no folder",
+        tmp_path / "empty": "is empty",
+        tmp_path / "begun": "is not finished yet",
+    }.items():
+        done = ident3d("train", folder, "--out", tmp_path / "run", *TINY)
+        assert done.exit_code == 2
+        assert sentence in done.stderr
+    done = ident3d("train", "--root", tmp_path / "empty", *TINY)
+    assert done.exit_code == 2
+    assert "There is no complete training set below" in done.stderr
+    done = ident3d("train", root / "test", "--out", tmp_path / "run", *TINY, "--allow-same", "--json")
+    assert done.exit_code == 0, done.output
+    assert "Scored on images that the run was trained on." in done.stdout
+
+
+def test_a_smaller_size_is_the_runs_size(root: Path, tmp_path: Path) -> None:
+    settings = Settings(encoder="tiny:small", batch=32, steps=1, size=8)
+    run = train(root / "train", settings, out=tmp_path / "run", workers=0, show_progress=False)
+    assert evaluate_run(run.path, root / "test", show_progress=False, encoder="tiny:small").count == 70
+
+
+def test_evaluate_refuses_what_was_trained_on(root: Path) -> None:
+    with pytest.raises(UserError, match=r"holds images that .* was trained on"):
+        evaluate_run(root / "run", root / "train", encoder="tiny:plain")
+    labelled = evaluate_run(
+        root / "run", root / "train", encoder="tiny:plain", allow_same=True, show_progress=False, metrics="default"
+    )
+    assert labelled.label == "Scored on images that the run was trained on."
+    assert "Scored on images that the run was trained on." in labelled.table()
+    assert "Scored on images that the run was trained on." in write_report(root / "run").read_text()
+
+
+def test_evaluate_refuses_other_scenes_and_smaller_images(root: Path, tmp_path: Path) -> None:
+    other = make_dataset(tmp_path / "periodic", 20, scene="3dident-periodic", split="test")
+    with pytest.raises(UserError, match="it shows 3dident-periodic, the run was trained on 3dident"):
+        evaluate_run(root / "run", other, encoder="tiny:plain")
+    small = make_dataset(tmp_path / "small", 20, size=8, split="test")
+    with pytest.raises(UserError, match="its images are 8 pixels wide, the run's 16"):
+        evaluate_run(root / "run", small, encoder="tiny:plain")
+    with pytest.raises(UserError, match="is not a run's folder"):
+        evaluate_run(root / "train", small)
+
+
+def test_an_import_path_is_never_taken_from_a_file(root: Path) -> None:
+    with pytest.raises(UserError, match="say --encoder tiny:plain"):
+        trained_encoder(open_run(root / "run"))
+
+
+def test_evaluate_scores_the_test_set_of_the_root(root: Path) -> None:
+    done = ident3d("evaluate", root / "run", "--encoder", "tiny:plain", "--metrics", "mcc_pearson", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["data"] == str((root / "test").resolve())
+    assert list(found["scores"]) == ["mcc_pearson"]
+    assert (root / "run/correlation.png").stat().st_size > 1000
+
+
+def test_batch_statistics_change_the_codes(root: Path, tmp_path: Path) -> None:
+    settings = Settings(encoder="tiny:convolution", batch=32, steps=2)
+    run = train(root / "train", settings, out=tmp_path / "run", workers=0, show_progress=False).path
+    before = trained_encoder(open_run(run), "tiny:convolution").state_dict()
+    scores = [
+        evaluate_run(run, root / "test", bn_batch_stats=how, encoder="tiny:convolution", show_progress=False)
+        for how in (False, True)
+    ]
+    assert float(scores[0].report.scores["linear_r2"]) != float(scores[1].report.scores["linear_r2"])
+    after = trained_encoder(open_run(run), "tiny:convolution").state_dict()
+    assert all(bool((before[name] == after[name]).all()) for name in before)
+
+
+def test_encode_writes_codes_in_the_images_order(root: Path, tmp_path: Path) -> None:
+    done = ident3d("encode", root / "run", root / "test", "--out", tmp_path / "codes.npy", "--encoder", "tiny:plain")
+    assert done.exit_code == 0, done.output
+    codes = np.load(tmp_path / "codes.npy", allow_pickle=False)
+    assert codes.shape == (70, 10)
+    assert codes.dtype == np.float32
+    encode(root / "run", root / "test", tmp_path / "codes.h5", encoder="tiny:plain", show_progress=False)
+    with h5py.File(tmp_path / "codes.h5") as file:
+        np.testing.assert_array_equal(file["codes"], codes)
+        assert file["raw_latents"].shape == (70, 10)
+    for name, sentence in {"codes.txt": "written as .npy or .h5", "none/codes.npy": "There is no folder"}.items():
+        with pytest.raises(UserError, match=sentence):
+            encode(root / "run", root / "test", tmp_path / name, encoder="tiny:plain")
+
+
+class Seen(HTMLParser):
+    """What a page would fetch, and its scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "data", "srcset")]
+
+
+def test_a_report_shows_everything_and_loads_nothing(root: Path, tmp_path: Path) -> None:
+    wicked = tmp_path / "<script>alert(1)<"
+    run = train(root / "train", SETTINGS, out=wicked, workers=0, show_progress=False).path
+    evaluate_run(run, root / "test", encoder="tiny:plain", show_progress=False)
+    page = write_report(run).read_text()
+    seen = Seen()
+    seen.feed(page)
+    assert "script" not in seen.tags
+    assert {"svg", "table", "img"} <= seen.tags
+    assert seen.addresses
+    assert all(address.startswith("data:image/png;base64,") for address in seen.addresses)
+    for part in ("Curves", "Scores", "0.9673 ± 0.0010", "Walks along", "Nearest in code space", "Training pairs"):
+        assert part in page
+    assert "&lt;script&gt;" in page
+
+
+def test_the_periodic_variant_has_a_product_space(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        make_dataset(tmp_path / split, 60, scene="3dident-periodic", split=split)
+    words = [*TINY, "--cond", "vmf", "--sigma", "0.05"]
+    done = ident3d("train", tmp_path / "train", "--out", tmp_path / "run", *words, "--json")
+    assert done.exit_code == 0, done.output
+    run = open_run(tmp_path / "run")
+    assert run.settings.space == "box*sphere"
+    codes = np.load(tmp_path / "run/evaluation-codes.npy", allow_pickle=False)
+    assert codes.shape == (60, 11)
+    np.testing.assert_allclose(np.linalg.norm(codes[:, 3:], axis=1), 1, rtol=1e-5)
+    refused = ident3d("train", tmp_path / "train", "--out", tmp_path / "other", *words, "--dim", "5")
+    assert refused.exit_code == 2
+    assert "3 + 8 raw latents" in refused.stderr

@@ -1,0 +1,67 @@
+"""Rows of images for the report: pairs, neighbours in code space, and walks along single codes."""
+
+import base64
+import io
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from ident3d.loaders.images import ImageDataset
+
+SIDE = 96
+Codes = NDArray[np.float64]
+
+
+def picture(pixels: NDArray[np.uint8], title: str = "") -> str:
+    """An image as a data address, no larger than it is shown."""
+    image = Image.fromarray(pixels)
+    if image.width > SIDE:
+        image = image.resize((SIDE, SIDE), Image.Resampling.BOX)
+    buffer = io.BytesIO()
+    image.save(buffer, "png")
+    data = base64.b64encode(buffer.getvalue()).decode()
+    return f'<img alt="{escape(title)}" title="{escape(title)}" src="data:image/png;base64,{data}">'
+
+
+def row(images: ImageDataset, numbers: Sequence[int], title: str, titles: Sequence[str] = ()) -> str:
+    pixels = images.images(np.asarray(numbers))
+    names = titles or [f"image {number}" for number in numbers]
+    shown = "".join(picture(one, name) for one, name in zip(pixels, names, strict=True))
+    return f'<div class="row"><span>{escape(title)}</span><div>{shown}</div></div>'
+
+
+def pair_rows(images: ImageDataset, pairs: Sequence[tuple[int, int]]) -> str:
+    """Anchors in the first row, their positives below them."""
+    anchors, positives = zip(*pairs, strict=True)
+    return row(images, anchors, "anchor z") + row(images, positives, "positive z̃")
+
+
+def neighbour_rows(images: ImageDataset, codes: Codes, some: Sequence[int], count: int = 6) -> str:
+    """Some images, each followed by those with the nearest codes (in units of each code's spread)."""
+    units = codes / (codes.std(0) + 1e-12)
+    rows = []
+    for number in some:
+        order = np.argsort(((units - units[number]) ** 2).sum(1), kind="stable")
+        near = [int(i) for i in order if i != number][:count]
+        rows.append(row(images, [number, *near], f"image {number}"))
+    return "".join(rows)
+
+
+def walk_rows(images: ImageDataset, codes: Codes, names: Sequence[str], assignment: Sequence[int]) -> str:
+    """For each latent with a code: images from low to high in that code, the other codes near their middle."""
+    units = (codes - np.median(codes, 0)) / (codes.std(0) + 1e-12)
+    rows = []
+    for name, k in zip(names, assignment, strict=True):
+        if k < 0:
+            continue
+        others = (np.delete(units, k, 1) ** 2).mean(1)
+        found: list[int] = []
+        for target in np.quantile(units[:, k], np.linspace(0.02, 0.98, 7)):
+            cost = others + (3 * (units[:, k] - target)) ** 2
+            cost[found] = np.inf
+            found.append(int(np.argmin(cost)))
+        rows.append(row(images, found, f"h{k} ↔ {name}", [f"h{k} = {codes[i, k]:.2f}" for i in found]))
+    return "".join(rows)

@@ -1,0 +1,37 @@
+"""The identity row: what a linear map finds in the pixels themselves, without any encoder."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ident3d.errors import UserError
+from ident3d.loaders.images import ImageDataset
+
+SMALLEST = 1e-10  # of the largest eigenvalue; below it a direction is rounding
+
+
+def identity_r2(images: ImageDataset, count: int = 4096) -> float:
+    """Mean held-out R² of the least-squares map of least norm from all pixels, fitted on the first half of the images.
+
+    There are more pixels than images, so it is solved among images: with K = X Xᵀ, ẑ = X_new Xᵀ K⁺ Z.
+    """
+    numbers = np.arange(min(count, len(images)))
+    half = len(numbers) // 2
+    if half < 2:
+        raise UserError("The identity row needs at least 4 test images.")
+    x = images.images(numbers).reshape(len(numbers), -1).astype(np.float32) / 255
+    z = images.latents(numbers).astype(np.float64)
+    x -= x[:half].mean(0)
+    centre = z[:half].mean(0)
+    kernel = (x @ x[:half].T).astype(np.float64)
+    weights = pseudo_inverse(kernel[:half]) @ (z[:half] - centre)
+    residual = z[half:] - centre - kernel[half:] @ weights
+    unexplained = (residual**2).mean(0) / z[half:].var(0)
+    return float((1 - unexplained).mean())
+
+
+def pseudo_inverse(kernel: NDArray[np.float64]) -> NDArray[np.float64]:
+    """K⁺ of a symmetric positive semidefinite K."""
+    values, vectors = np.linalg.eigh(kernel)
+    kept = values > SMALLEST * values[-1]
+    inverse: NDArray[np.float64] = vectors[:, kept] / values[kept] @ vectors[:, kept].T
+    return inverse

@@ -13,6 +13,7 @@ SECTIONS = {
         "metrics",
         "render",
         "shards",
+        "train",
     ),
 }
 

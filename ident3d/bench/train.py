@@ -1,0 +1,134 @@
+"""CPU seconds of a training step: our loop beside the plain one that the public code runs, on the same pairs."""
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from tabulate import tabulate
+from torch.utils.data import DataLoader
+
+from ident3d.bench.losses import naive_delta
+from ident3d.errors import UserError
+from ident3d.loaders.loader import make_loader
+from ident3d.loaders.pair_dataset import PairDataset
+from ident3d.progress import progress_bar
+from ident3d.training.log import read_log
+from ident3d.training.precision import cpu_has_bf16
+from ident3d.training.run import new_encoder
+from ident3d.training.settings import Settings, completed
+from ident3d.training.trainer import train
+
+WARM_UP = 2
+
+
+@dataclass(frozen=True)
+class TrainBench:
+    """CPU seconds of one step (the least of several) of the plain loop and of ours, and of making a batch."""
+
+    size: int
+    batch: int
+    threads: int
+    precision: str
+    cpu_has_bf16: bool
+    plain: float
+    ours: float
+    loader: float
+
+    @property
+    def faster(self) -> float:
+        return self.plain / self.ours
+
+    @property
+    def loader_share(self) -> float:
+        return self.loader / self.ours
+
+    def table(self) -> str:
+        rows = [
+            ("plain loop: float32, contiguous, normalised sample by sample", f"{self.plain:.3f}", "1.00"),
+            (f"ident3d: {self.precision}, channels-last", f"{self.ours:.3f}", f"{self.faster:.2f}"),
+            ("  of which loading", f"{self.loader:.3f}", f"{100 * self.loader_share:.1f} %"),
+        ]
+        instructions = "has" if self.cpu_has_bf16 else "lacks"
+        heading = (
+            f"{self.batch} pairs of {self.size}x{self.size}, {self.threads} thread(s); the CPU {instructions} bf16"
+        )
+        shown = tabulate(
+            rows, headers=("loop", "CPU s a step", "times faster"), tablefmt="github", disable_numparse=True
+        )
+        return f"{heading}\n\n{shown}"
+
+
+def bench_train(
+    path: Path | str, *, batch: int = 64, steps: int = 6, threads: int = 1, encoder: str = "resnet18"
+) -> TrainBench:
+    """Measure both loops on the folder's pairs, on the CPU, at the folder's size."""
+    if min(steps, threads) < 1:
+        raise UserError("A step is measured on at least one step and one thread.")
+    settings = replace(Settings(), batch=batch, steps=steps + WARM_UP, encoder=encoder)
+    with torch_threads(threads), progress_bar(3, "measurements") as bar:
+        data = PairDataset(path)
+        complete = completed(settings, data.source.world, data.source.size, len(data.source))
+        plain = least(plain_loop(data, complete), steps)
+        bar.update()
+        with tempfile.TemporaryDirectory() as folder:
+            options: dict[str, Any] = {"device": "cpu", "workers": 0, "log_every": 1, "show_progress": False}
+            run = train(path, settings, out=Path(folder, "run"), allow_same=True, **options)
+            lines = read_log(run.path)[WARM_UP:]
+        bar.update()
+        loader = least(iter(make_loader(data, batch, workers=0)), min(steps, len(data) // batch))
+        bar.update()
+    ours = min(line["cpu_seconds"] for line in lines)
+    return TrainBench(data.source.size, batch, threads, run.precision, cpu_has_bf16(), plain, ours, loader)
+
+
+def plain_loop(data: PairDataset, settings: Settings) -> Iterator[float]:
+    """The usual loop: samples normalised one by one and collated, two passes in float32, all differences at once."""
+    model = new_encoder(settings, data.source.world)
+    optimiser = torch.optim.Adam(model.parameters(), lr=settings.lr)
+    mean, std = (torch.tensor(values)[:, None, None] for values in (data.mean, data.std))
+
+    def collate(samples: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
+        pairs = [[((image.contiguous() / 255) - mean) / std for image in images] for _, images in samples]
+        return torch.stack([x for x, _ in pairs]), torch.stack([x_tilde for _, x_tilde in pairs])
+
+    class OneByOne(torch.utils.data.Dataset[Any]):
+        def __len__(self) -> int:
+            return len(data)
+
+        def __getitem__(self, number: int) -> Any:
+            return data[number]
+
+    batches: DataLoader[Any] = DataLoader(OneByOne(), settings.batch, shuffle=True, drop_last=True, collate_fn=collate)
+    while True:
+        for x, x_tilde in batches:
+            optimiser.zero_grad()
+            loss = naive_delta(model(x), model(x_tilde), 2).mean()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            yield loss.item()
+
+
+def least(steps: Iterator[Any], count: int) -> float:
+    """The fewest CPU seconds that one of `count` steps takes, after those that warm up."""
+    taken = []
+    for _ in range(count + WARM_UP):
+        start = time.process_time()
+        if next(steps, None) is None:
+            break
+        taken.append(time.process_time() - start)
+    return min(taken[WARM_UP:] or taken)
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from PIL import Image
 from synthetic import make_dataset
 
+from ident3d.bench.search import DRAWS
 from ident3d.cli import main
 from ident3d.loaders.images import ImageDataset
 
@@ -114,10 +115,12 @@ def test_mistakes_get_one_sentence(path: Path, tmp_path: Path, words: tuple[str,
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow  # a process for each variant, each importing torch: half a minute
 def test_bench_loader_measures_every_variant(path: Path) -> None:
     words = ("--batch", 16, "--batches", 2, "--search-images", 3000, "--opening-images", 600)
     figures = as_json("bench", "loader", path, *words)
     assert len(figures["rates"]) == 6
     assert all(rate["pairs_per_second"] > 0 for rate in figures["rates"])
-    assert [(cost["search"], cost["recall"]) for cost in figures["searches"]] == [("exact", 1.0), ("flat", 1.0)]
+    found = [(cost["search"], cost["drawn"], cost["recall"]) for cost in figures["searches"]]
+    assert found == [(search, drawn, 1.0) for search in ("exact", "flat") for drawn in DRAWS]
     assert [(opening["images"], opening["shards"]) for opening in figures["openings"]] == [(600, 10)] * 2

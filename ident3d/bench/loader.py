@@ -91,12 +91,13 @@ class LoaderBench:
                     f"{rate.pairs_per_second:,.0f}",
                     f"{rate.pairs_per_cpu_second:,.0f}",
                     ratio + goal,
-                    f"{rate.peak_mb:,.0f}" + ("" if rate is base else f" (allowed {rate.allowed_mb:,.0f})"),
+                    f"{rate.peak_mb:,.0f}" + ("" if rate is base else f" (goal {rate.allowed_mb:,.0f})"),
                 )
             )
         headers = ("variant", "pairs/s", "pairs/CPU-s", "times baseline", "peak MB above idle")
         parts = [
-            f"{self.batch} pairs a batch, {self.images:,} images of {self.size}x{self.size}",
+            f"{self.batch} pairs a batch, {self.images:,} images of {self.size}x{self.size}, "
+            "all in the page cache: no figure includes a disk",
             tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True),
         ]
         none, two = (next(r for r in self.rates if r.variant == v.name) for v in (VARIANTS[1], VARIANTS[5]))
@@ -188,7 +189,7 @@ def measure(path: str, pictures: str, variant: Variant, batch: int, batches: int
     source.close()  # ends the workers
     mean = max(spent / batches, 1e-9)
     each = mean if variant.workers else max(min(steps), 1e-9)
-    allowed = (PREFETCH * variant.workers + 2) * size / MB
+    allowed = ((PREFETCH if variant.workers else 0) + 2) * size / MB  # however many workers prefetch
     rate = batches * batch / clock
     used = max(0.0, peak.mb - idle)
     return Rate(variant.name, variant.workers, rate, batch / each, batch / mean, used, allowed, variant.goal)

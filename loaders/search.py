@@ -1,7 +1,7 @@
 """Nearest rendered latents, many queries at a time: exactly by a k-d tree, or through FAISS.
 
 `exact` is the default. In the ten dimensions of these datasets a k-d tree looks at a few thousandths of 250,000 points
-and is proven right by its bounding boxes; FAISS' exact index computes all distances, nine times the work
+and is proven right by its bounding boxes; FAISS' exact index computes all distances, three to nine times the work
 (`ident3d bench loader`). `ivf` is the papers' approximate index, and `flat` FAISS' exact one, on a GPU if it has one.
 """
 

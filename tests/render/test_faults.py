@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -43,8 +43,12 @@ def finish(process: subprocess.Popen[str]) -> int:
 
 def workers_of(pid: int) -> list[psutil.Process]:
     """The worker processes below a client: spawned children that are not the resource tracker."""
-    children = psutil.Process(pid).children(recursive=True)
-    return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+    found = []
+    with suppress(psutil.NoSuchProcess):  # any of them may end while we look
+        for child in psutil.Process(pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                found += [child] if "spawn_main" in " ".join(child.cmdline()) else []
+    return found
 
 
 def wait_for(condition, seconds: float = 60) -> None:  # type: ignore[no-untyped-def]

@@ -4,6 +4,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ident3d.devices import resolve_device
 from ident3d.errors import UserError
 from ident3d.loaders.source import copied, drawn, npy_bytes, read_latents_file
@@ -30,6 +33,17 @@ class Order:
         return self.recipe.settings(self.source)
 
 
+def check_held(recipe: Recipe, raw: NDArray[np.float32], latents: Path | str) -> None:
+    """Refuse latents from a file that contradict what the recipe holds fixed, or a graph that did not draw them."""
+    world = recipe.world
+    for name, value in world.held.items():
+        column = raw[:, world.names.index(name)]
+        if (column != np.float32(value)).any():
+            raise UserError(f"{name} is to be held at {value:g}, but {latents} gives other values for it.")
+    if world.graph != type(world)(world.scene).graph:
+        raise UserError("A graph draws latents, and --latents gives them: take one or the other.")
+
+
 def order(
     n: int | None,
     recipe: Recipe,
@@ -44,6 +58,7 @@ def order(
     source, latents_copy = drawn(recipe.seed, recipe.split), None
     if latents is not None:
         raw = recipe.world.check_raw(read_latents_file(Path(latents)))
+        check_held(recipe, raw, latents)
         latents_copy = npy_bytes(raw)
         source = copied(latents_copy, recipe.seed, recipe.split)
         n = len(raw) if n is None else n

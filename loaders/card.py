@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ident3d.latents.names import CLASSES
+from ident3d.latents.worlds import World
 from ident3d.loaders.contact_sheet import contact_sheet, save_picture
 from ident3d.loaders.files import write_atomically
 from ident3d.loaders.folder import SHARDS, Description
@@ -73,12 +74,14 @@ def facts(description: Description) -> list[tuple[str, str]]:
     """What the card and `ident3d info` state of a dataset, label by label."""
     settings = description.settings
     quality = settings["quality"]
-    classes = world_of(settings).drawn_classes
+    world = world_of(settings)
+    classes = world.drawn_classes
     rows = [
         ("scene", description.scene),
         ("images", f"{description.n:,} of {description.size}×{description.size} pixels"),
         ("source of the latents", source_of_latents(settings["source"])),
         ("held fixed", held(settings["world"]["fixed"]) or "nothing"),
+        *([("graph", "its own, in dataset.json")] if world.graph != World(world.scene).graph else []),
         ("ranges", ranges(settings["world"])),
         ("hues", settings["world"]["hues"]),
         ("material", settings["material"]),

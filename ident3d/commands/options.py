@@ -84,13 +84,23 @@ def recipe_of(options: dict[str, Any]) -> Any:
         position_range=options["position_range"],
         angle_range=options["angle_range"],
         hue_range=options["hue_range"],
-        fixed=dict(parse_fix(text) for text in options["fixes"]) | assignments(options["interventions"]),
+        fixed=held(options["fixes"], assignments(options["interventions"])),
         hues=options["hues"],
         graph=load_model(options["graph"]) if options["graph"] else None,
-        classes=tuple(name.strip() for name in options["classes"].split(",")) if options["classes"] else (),
+        classes=tuple(name.strip() for name in options["classes"].split(",")) if options["classes"] is not None else (),
     )
     own = {name: options[name] for name in ("split", "seed", "size", "quality", "material", "device")}
     return Recipe(world, **own)
+
+
+def held(fixes: tuple[str, ...], interventions: dict[str, Any]) -> dict[str, Any]:
+    """What --fix and --do hold, each name once."""
+    fixed: dict[str, Any] = {}
+    for name, value in [*map(parse_fix, fixes), *interventions.items()]:
+        if name in fixed:
+            raise UserError(f"{name} is held twice; give it once, by --fix or by --do.")
+        fixed[name] = value
+    return fixed
 
 
 def parse_fix(text: str) -> tuple[str, float]:

@@ -4,7 +4,6 @@ z_k ~ Normal(μ_k(class, parents), sd_k) truncated to its range, or uniform on i
 of image i is classes[i mod number of classes]. The published graph is causal3dident.toml beside this file.
 """
 
-import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -128,7 +127,9 @@ def load_model(path: Path) -> CausalModel:
 def _parsed(text: str) -> CausalModel:
     try:
         return CausalModel.from_dict(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
+    except UserError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise UserError(f"This is not TOML: {error}.") from None
 
 
@@ -172,8 +173,8 @@ def _means(name: str, given: Any, classes: tuple[str, ...]) -> tuple[Formula, ..
     if not isinstance(given, Mapping):
         return (_formula(name, given),)
     for key in given:
-        if key not in classes:
-            raise unknown(f"class (in the mean of {name})", key, classes)
+        if key not in CLASSES:
+            raise unknown(f"class (in the mean of {name})", key, CLASSES)
     if missing := [c for c in classes if c not in given]:
         raise UserError(f"The mean of {name} says nothing of the class {missing[0]}.")
     means = tuple(_formula(name, given[c]) for c in classes)
@@ -191,4 +192,4 @@ def _formula(name: str, given: Any) -> Formula:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300

@@ -57,7 +57,7 @@ class World:
         given = getattr(self, name)
         try:
             value = own if given is None else float(given)
-        except ValueError:
+        except (ValueError, OverflowError):
             raise UserError(f"The {name.replace('_', ' ')} must be a number, not {given!r}.") from None
         if name == "position_range":
             if not 0 < value < math.inf:
@@ -208,7 +208,7 @@ class World:
             if rebuilt.get("graph") is not None:
                 rebuilt["graph"] = CausalModel.from_dict(rebuilt["graph"])
             return cls(**rebuilt | {"classes": tuple(rebuilt.get("classes", ()))})
-        except (TypeError, AttributeError) as error:
+        except (TypeError, AttributeError, OverflowError) as error:
             raise UserError(f"The recorded settings of the world are of a wrong kind: {error}.") from None
 
 

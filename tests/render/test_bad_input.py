@@ -43,6 +43,8 @@ def refuse(*words: str) -> str:
         (["--n", "8", "--fix", "rotation"], "LATENT=VALUE"),
         (["--n", "8", "--fix", "rotaton=0"], "Did you mean 'rotation'?"),
         (["--n", "8", "--fix", "x=2"], "from -1 to 1"),
+        (["--n", "8", "--fix", "x=0", "--fix", "x=1"], "x is held twice"),
+        (["--n", "8", "--fix", "x=0", "--do", "x=1"], "x is held twice"),
         (["--n", "8", "--position-range", "-1"], "position range"),
         (["--n", "8", "--device", "abacus"], "There is no device"),
         (["--n", "8", "--device", NOT_HERE], f"finds no {NOT_HERE} GPU"),
@@ -70,6 +72,13 @@ def test_render_refuses_latents(array: np.ndarray, sentence: str, tmp_path: Path
     np.save(tmp_path / "latents.npy", array)
     words = ["render", "--out", str(tmp_path / "data"), "--latents", str(tmp_path / "latents.npy")]
     assert sentence in refuse(*words)
+
+
+@pytest.mark.bpy
+def test_latents_from_a_file_keep_to_what_is_held_fixed(tmp_path: Path) -> None:
+    np.save(tmp_path / "latents.npy", np.full((4, 10), 0.3, np.float32))
+    words = ["render", "--out", str(tmp_path / "data"), "--latents", str(tmp_path / "latents.npy"), "--fix", "x=0.9"]
+    assert "x is to be held at 0.9, but" in refuse(*words)
 
 
 @pytest.mark.bpy

@@ -9,6 +9,7 @@ Nor does it find a folder of the user's: no preferences, scripts or add-ons are 
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,21 @@ else:
 
 import mathutils  # noqa: E402, a module that exists once bpy is loaded
 
-__all__ = ["bpy", "current_scene", "mathutils"]
+__all__ = ["bpy", "current_scene", "drop_scratch_folder", "mathutils"]
+
+
+def drop_scratch_folder() -> None:
+    """Remove the empty folder for temporary files that Blender makes whenever it loads settings.
+
+    We keep nothing there, and a process that is killed would leave it behind.
+    """
+    with suppress(OSError):
+        Path(bpy.app.tempdir).rmdir()
 
 
 def current_scene() -> Any:
     """The scene; untyped, for its stubs know neither Cycles' settings nor that it is there."""
     return bpy.context.scene
+
+
+drop_scratch_folder()

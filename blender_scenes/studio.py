@@ -5,7 +5,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ident3d.blender_scenes.blender import bpy, current_scene
+from ident3d.blender_scenes.blender import bpy, current_scene, drop_scratch_folder
 from ident3d.blender_scenes.cycles import aim, choose_device, configure
 from ident3d.blender_scenes.denoise import Denoiser
 from ident3d.blender_scenes.focus import Box, boxes
@@ -59,6 +59,7 @@ class Studio:
         Studio._owner = self
         with silent():
             bpy.ops.wm.read_factory_settings(use_empty=True)
+            drop_scratch_folder()
             configure(self.quality, size, threads=threads)
             self.device = choose_device(device, gpu_index)
             self._material = MATERIALS[material]()
@@ -149,6 +150,7 @@ class Studio:
             Studio._owner = None
             with silent():
                 bpy.ops.wm.read_factory_settings(use_empty=True)
+                drop_scratch_folder()
 
     def __enter__(self) -> Self:
         return self

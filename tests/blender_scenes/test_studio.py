@@ -1,6 +1,7 @@
 """A studio's promises: equal bytes for equal scenes, no traces, clear refusals."""
 
 import hashlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -236,3 +237,17 @@ def test_presets_are_those_of_the_documentation() -> None:
     assert QUALITIES["reference"].samples == 512
     assert QUALITIES["truth"].samples == 1024
     assert QUALITIES["truth"].denoising == "none"
+
+
+def test_a_killed_process_leaves_no_files_behind(tmp_path: Path) -> None:
+    code = """
+import os
+import numpy as np
+from ident3d.blender_scenes.studio import Studio
+Studio(size=16, quality="draft").render(np.zeros(10), seed=0)
+os.kill(os.getpid(), 9)
+"""
+    environment = os.environ | {"TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == -9
+    assert not [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert not list(tmp_path.glob("blender_*"))

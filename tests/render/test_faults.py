@@ -73,8 +73,8 @@ def test_a_killed_run_is_continued_to_the_same_bytes(dataset64: Path, tmp_path: 
     """SIGKILL at a random moment after the start of rendering, twice; finished shards are not made again."""
     for _ in range(2):
         process = start(tmp_path / "data")
-        wait_for(lambda process=process: len(workers_of(process.pid)) == 2)
-        time.sleep(random.uniform(0.5, 4))
+        wait_for(lambda process=process: len(workers_of(process.pid)) == 2 or process.poll() is not None)
+        time.sleep(random.uniform(0.2, 2))
         children = workers_of(process.pid) if process.poll() is None else []
         process.kill()
         process.communicate()

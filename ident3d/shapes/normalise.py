@@ -25,13 +25,10 @@ def normalise(mesh: Triangles, *, front: str = "+x", up: str = "+z") -> Normal:
     SIDE is the teapot's largest side. Points given twice are merged, so that shading is smooth across them, and the
     winding is turned where the faces look inwards.
     """
-    vertices, faces = decimate(outward(merge(mesh)))
+    vertices, faces = used(decimate(outward(used(merge(mesh)))))
     turned = vertices @ rotation(front, up).T
     low, high = turned.min(axis=0), turned.max(axis=0)
-    side = float((high - low).max())
-    if not side > 0:
-        raise UserError("The mesh has no extent.")
-    placed = (turned - (low + high) / 2) * (SIDE / side)
+    placed = (turned - (low + high) / 2) * (SIDE / float((high - low).max()))
     return Normal(placed.astype(np.float32), faces.astype(np.int32))
 
 
@@ -50,6 +47,15 @@ def merge(mesh: Triangles) -> Triangles:
     faces = rank[place.reshape(-1)][mesh.faces]
     a, b, c = faces.T
     return Triangles(points[order], faces[(a != b) & (b != c) & (c != a)].astype(np.int32))
+
+
+def used(mesh: Triangles) -> Triangles:
+    """The mesh without the vertices that no face uses, which would count for its size; UserError without any area."""
+    a, b, c = (mesh.vertices[mesh.faces[:, corner]] for corner in range(3))
+    if not np.cross(b - a, c - a).any():
+        raise UserError("The mesh holds no triangles with an area.")
+    kept, faces = np.unique(mesh.faces, return_inverse=True)
+    return Triangles(mesh.vertices[kept], faces.reshape(-1, 3).astype(np.int32))
 
 
 def volume(mesh: Triangles) -> float:

@@ -80,6 +80,14 @@ def test_many_triangles_become_few_without_a_change_of_shape() -> None:
     np.testing.assert_array_equal(normalise(fine).vertices, few.vertices)
 
 
-def test_a_mesh_without_extent_is_refused() -> None:
-    with pytest.raises(UserError, match="no extent"):
-        normalise(Triangles(np.ones((3, 3)), np.array([[0, 1, 2]], np.int32)))
+def test_vertices_that_no_face_uses_do_not_count() -> None:
+    more = Triangles(np.concatenate([[[900.0, 0, 0]], STAR.vertices, [[0, -900, 0]]]), STAR.faces + np.int32(1))
+    expected, got = normalise(STAR), normalise(more)
+    np.testing.assert_array_equal(got.vertices, expected.vertices)
+    np.testing.assert_array_equal(got.faces, expected.faces)
+
+
+@pytest.mark.parametrize("points", [np.ones((3, 3)), np.arange(9.0).reshape(3, 3)], ids=["a point", "a line"])
+def test_a_mesh_without_area_is_refused(points: np.ndarray) -> None:
+    with pytest.raises(UserError, match="holds no triangles with an area"):
+        normalise(Triangles(points, np.array([[0, 1, 2]], np.int32)))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ident3d.errors import UserError
 
 LARGEST_FILE: Final = 200_000_000  # bytes, unpacked
+LARGEST_COORDINATE: Final = 1e30  # its cube, a volume, is far from the largest float64
 _BYTE_ORDER: Final = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 _TYPES: Final = (
     {"char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4"}
@@ -50,20 +51,27 @@ def check(name: str, mesh: Triangles) -> Triangles:
         raise UserError(f"{name} holds no triangles.")
     if not np.isfinite(vertices).all():
         raise UserError(f"{name} has vertices that are not finite numbers.")
+    if np.abs(vertices).max() > LARGEST_COORDINATE:
+        raise UserError(f"{name} has vertices further away than {LARGEST_COORDINATE:g}.")
     if faces.min() < 0 or faces.max() >= len(vertices):
         raise UserError(f"{name} has faces whose vertices are not there.")
     return mesh
 
 
 def _unpacked(name: str, data: bytes) -> bytes:
-    decompressor = bz2.BZ2Decompressor()
-    try:
-        unpacked = decompressor.decompress(data, LARGEST_FILE)
-    except OSError:
-        raise UserError(f"{name} cannot be unpacked: it is not a bzip2 file.") from None
-    if not decompressor.eof:
-        raise UserError(f"{name} cannot be unpacked: it is cut short, or larger than {LARGEST_FILE // 10**6} MB.")
-    return unpacked
+    parts: list[bytes] = []
+    room = LARGEST_FILE
+    while data or not parts:  # one stream after the other, as programs write that compress in parallel
+        decompressor = bz2.BZ2Decompressor()
+        try:
+            parts.append(decompressor.decompress(data, room))
+        except OSError:
+            raise UserError(f"{name} cannot be unpacked: it is not a bzip2 file, or damaged.") from None
+        if not decompressor.eof:
+            raise UserError(f"{name} cannot be unpacked: it is cut short, or larger than {LARGEST_FILE // 10**6} MB.")
+        room -= len(parts[-1])
+        data = decompressor.unused_data
+    return b"".join(parts)
 
 
 def parse_obj(data: bytes) -> Triangles:

@@ -43,6 +43,7 @@ FILES = {
     "little.ply": ply_binary("<", "binary_little_endian"),
     "BIG.PLY": ply_binary(">", "binary_big_endian"),
     "packed.obj.bz2": bz2.compress(obj_bytes(VERTICES, FACES)),
+    "streams.ply.bz2": bz2.compress(ply_text()[:5000]) + bz2.compress(ply_text()[5000:]),
 }
 
 
@@ -71,12 +72,15 @@ def test_obj_polygons_textures_and_corners_from_the_end() -> None:
         ("a.obj", b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 9", "vertices are not there"),
         ("a.obj", b"v 0 0\nf 1 1 1", "damaged"),
         ("a.obj", b"v 0 0 nan\nv 1 0 0\nv 0 1 0\nf 1 2 3", "not finite"),
+        ("a.obj", b"v 0 0 2e30\nv 1 0 0\nv 0 1 0\nf 1 2 3", r"further away than 1e\+30"),
         ("a.ply", b"solid", "does not begin with the word ply"),
         ("a.ply", FILES["little.ply"][:-1], "damaged"),
         ("a.ply", FILES["text.ply"].replace(b"\n3 ", b"\n4 "), "not triangles"),
         ("a.ply", FILES["little.ply"].replace(b"vertex 266", b"vertex -66"), "counts less than nothing"),
         ("a.obj.bz2", b"v 0 0 0", "not a bzip2 file"),
         ("a.obj.bz2", FILES["packed.obj.bz2"][:-9], "cut short"),
+        ("a.obj.bz2", bz2.compress(b"") + FILES["packed.obj.bz2"][:-9], "cut short"),
+        ("a.obj.bz2", FILES["packed.obj.bz2"] + b"more", "damaged"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_a_sentence(name: str, data: bytes, sentence: str) -> None:
@@ -84,13 +88,20 @@ def test_what_cannot_be_read_is_refused_with_a_sentence(name: str, data: bytes, 
         parse(name, data)
 
 
+def test_the_limit_is_for_all_streams_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ident3d.shapes.parse.LARGEST_FILE", len(ply_text()) - 1)
+    with pytest.raises(UserError, match="larger than"):
+        parse("streams.ply.bz2", FILES["streams.ply.bz2"])
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_damage_anywhere_gives_a_mesh_or_a_sentence(name: str) -> None:
+    rng = random.Random(0)
     for _ in range(60):
         data = bytearray(FILES[name])
-        for _ in range(random.choice([1, 1, 20])):
-            data[random.randrange(random.choice([400, len(data)]))] = random.randrange(256)
-        cut = random.choice([len(data), random.randrange(len(data))])
+        for _ in range(rng.choice([1, 1, 20])):
+            data[random.randrange(rng.choice([400, len(data)]))] = random.randrange(256)
+        cut = rng.choice([len(data), rng.randrange(len(data))])
         with suppress(UserError):
             mesh = parse(name, bytes(data[:cut]))
             assert np.isfinite(mesh.vertices).all()

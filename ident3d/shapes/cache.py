@@ -8,7 +8,7 @@ import io
 import json
 import zipfile
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -59,6 +59,8 @@ def cached_meshes() -> dict[str, Record]:
         records = {name: Record(**record) for name, record in content["meshes"].items() if name in CLASSES}
         for record in records.values():
             int(record.sha256, 16)  # which becomes part of a file's name
+            if [type(value) for value in astuple(record)] != [str, int, str, str]:
+                raise TypeError
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -77,6 +77,16 @@ def test_a_damaged_index_is_refused(index: str, cache: Path) -> None:
         cached_meshes()
 
 
+@pytest.mark.parametrize(("field", "value"), [("sha256", 5), ("triangles", "5"), ("origin", None), ("terms", ["no"])])
+def test_an_index_with_a_value_of_another_type_is_refused(field: str, value: object, cache: Path) -> None:
+    store("Cow", shape(2), origin="a test", terms="none")
+    index = json.loads((cache / "index.json").read_text())
+    index["meshes"]["Cow"][field] = value
+    (cache / "index.json").write_text(json.dumps(index))
+    with pytest.raises(UserError, match="cannot be read; delete it"):
+        cached_meshes()
+
+
 def test_a_mesh_whose_file_is_gone_is_missing(cache: Path) -> None:
     store("Cow", shape(2), origin="a test", terms="none")
     for file in cache.glob("*.npz"):

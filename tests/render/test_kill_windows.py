@@ -55,12 +55,21 @@ def dataset24(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_killed_before_every_write_of_a_first_run(dataset24: Path, tmp_path: Path) -> None:
+def test_killed_again_and_again_each_time_a_write_later(dataset24: Path, tmp_path: Path) -> None:
+    """Each run goes on with what the one before left, and dies before its k-th write, k = 1, 2, …, until one ends."""
     k = 0
     while die(tmp_path / "data", 24, k := k + 1):
         assert k < 200
+    assert k > 5
     assert contents(tmp_path / "data") == contents(dataset24)
     assert verify(tmp_path / "data", show_progress=False).sound
+
+
+@pytest.mark.parametrize("k", range(2, 20, 3))
+def test_killed_in_a_first_run(k: int, dataset24: Path, tmp_path: Path) -> None:
+    die(tmp_path / "data", 24, k)
+    render(24, TINY, out=tmp_path / "data", workers=1, shard_size=16, show_progress=False)
+    assert contents(tmp_path / "data") == contents(dataset24)
 
 
 @pytest.mark.parametrize("k", range(1, 24, 2))

@@ -159,7 +159,7 @@ def finish(
 
 
 def default_shard_size(size: int) -> int:
-    """64 images, fewer of large ones: a shard in the making stays below 40 MB of memory. It does not depend on n."""
+    """64 images, fewer of large ones: a shard in the making takes about 40 MB of memory. It does not depend on n."""
     return max(1, min(SHARD_IMAGES, SHARD_IMAGES * 448**2 // size**2))
 
 

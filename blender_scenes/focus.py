@@ -34,12 +34,17 @@ class Box(NamedTuple):
         return self.left >= self.right or self.top >= self.bottom
 
 
+def transform(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """points @ matrix, (N, 3) times (3, K), without NumPy's BLAS, whose idle threads spin on for as long as a render."""
+    return np.einsum("ij,jk->ik", points, matrix)
+
+
 def project(points: NDArray[np.float64], camera: NDArray[np.float64], focal: float, size: int) -> NDArray[np.float64]:
     """Pixel coordinates (N, 2): (size / 2 + size * focal * x / -z, size / 2 - size * focal * y / -z) in camera axes.
 
     `camera` is its 4 x 4 world matrix and `focal` its focal length over its sensor width.
     """
-    x, y, z = ((points - camera[:3, 3]) @ camera[:3, :3]).T
+    x, y, z = transform(points - camera[:3, 3], camera[:3, :3]).T
     return np.stack([size * (0.5 - focal * x / z), size * (0.5 + focal * y / z)], axis=1)
 
 
@@ -69,7 +74,7 @@ def boxes(
 
 
 def _around(points: NDArray[np.float64], camera: NDArray[np.float64], focal: float, size: int, margin: float) -> Box:
-    if ((points - camera[:3, 3]) @ camera[:3, 2]).max() >= 0:  # behind the camera
+    if transform(points - camera[:3, 3], camera[:3, 2:3]).max() >= 0:  # behind the camera
         return Box(0, 0, size, size)
     pixels = project(points, camera, focal, size)
     left, top = np.clip(np.floor(pixels.min(axis=0) - margin), 0, size).astype(int).tolist()

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from ident3d.blender_scenes.blender import bpy, current_scene, drop_scratch_folder
 from ident3d.blender_scenes.cycles import aim, choose_device, configure
 from ident3d.blender_scenes.denoise import Denoiser
-from ident3d.blender_scenes.focus import Box, boxes
+from ident3d.blender_scenes.focus import Box, boxes, transform
 from ident3d.blender_scenes.materials import MATERIALS
 from ident3d.blender_scenes.quality import QUALITIES, Quality
 from ident3d.blender_scenes.readback import render_linear
@@ -134,7 +134,7 @@ class Studio:
     def _boxes(self, mesh: str) -> tuple[Box, Box]:
         actor, spot = self._stage.actor, self._stage.spots[0]
         placed = np.array(actor.matrix_basis, dtype=np.float64)
-        points = self._points[mesh] @ placed[:3, :3].T + placed[:3, 3]
+        points = transform(self._points[mesh], placed[:3, :3].T) + placed[:3, 3]
         camera = np.array(current_scene().camera.matrix_basis, dtype=np.float64)
         return boxes(points, np.array(spot.location, dtype=np.float64), -HEIGHT, camera, FOCAL, self.size)
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # what editors and type checkers see of the names that load o
     from ident3d.recipe import Recipe as Recipe
     from ident3d.rendering import render as render
     from ident3d.reproducing import reproduce as reproduce
+    from ident3d.schedulers import Cluster as Cluster
     from ident3d.shapes.library import meshes as meshes
     from ident3d.training.evaluating import encode as encode
     from ident3d.training.evaluating import evaluate_run as evaluate_run
@@ -39,6 +40,7 @@ __version__ = "0.1.0"
 
 # public name -> the module that holds it
 _HOME: dict[str, str] = {
+    "Cluster": "ident3d.schedulers",
     "ImageDataset": "ident3d.loaders.images",
     "PairDataset": "ident3d.loaders.pair_dataset",
     "PairSampler": "ident3d.loaders.pairs",

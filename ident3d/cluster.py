@@ -1,10 +1,11 @@
-"""The embedded cluster: dask.distributed's worker processes under nannies on this machine, for this process alone."""
+"""Where the farm's workers are: the embedded cluster, made of this machine's processes, or one that is elsewhere."""
 
 import logging
 import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
@@ -12,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 from ident3d.errors import UserError
+from ident3d.schedulers import Cluster, batch_cluster, client_of, security_of, warning_for
 
 try:
     import dask
@@ -30,7 +32,30 @@ DASK_SETTINGS = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.pause": False,
     "distributed.comm.timeouts.connect": "30s",
+    "distributed.worker.lifetime.duration": "12 hours",
+    "distributed.worker.lifetime.stagger": "2 hours",
+    "distributed.worker.lifetime.restart": True,
 }
+GPU = "GPU"  # the resource that a job on a GPU asks of its worker
+
+
+@contextmanager
+def connected(cluster: Cluster, workers: int) -> Iterator[Client]:
+    """A client of the cluster; the embedded one is begun with so many workers."""
+    if cluster.here:
+        with embedded_cluster(workers) as client:
+            yield client
+        return
+    with dask.config.set(DASK_SETTINGS), quiet():
+        if cluster.system:
+            with batch_cluster(cluster.system, cluster.jobs or 1, cluster.options) as begun, client_of(begun) as client:
+                yield client
+        else:
+            address = cluster.address()
+            if risk := warning_for(address):
+                warnings.warn(risk, stacklevel=3)
+            with client_of(address, security_of(cluster)) as client:
+                yield client
 
 
 @contextmanager
@@ -49,6 +74,7 @@ def embedded_cluster(workers: int) -> Iterator[Client]:
                 host="127.0.0.1",
                 dashboard_address="127.0.0.1:0",
                 security=Security.temporary(),
+                resources={GPU: 1},
                 silence_logs=logging.CRITICAL,
             )
         clients: list[Any] = []

@@ -1,28 +1,35 @@
-"""The render farm: hands shard jobs to the workers of a dask.distributed cluster and enters what they finish.
+"""The render farm: hands shard jobs to the workers of a Dask cluster and enters what they finish.
 
 A worker that dies is replaced and its shard rendered again; that is Dask's doing. One that hangs is noticed here,
-because a busy worker tells of every image, and restarted.
+because a busy worker tells of its images, and restarted.
 """
 
 import errno
 import queue
+import socket
 import time
+import uuid
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from distributed import Client, Future, get_worker
+from distributed import Client, Future, KilledWorker, get_worker
 
-from ident3d.cluster import RETRIES
+from ident3d.cluster import GPU, RETRIES
 from ident3d.errors import UserError
-from ident3d.jobs import render_shard
+from ident3d.jobs import Settings, StudioOf, differing_versions, render_shard, warm_studio
+from ident3d.loaders.folder import is_dataset
 from ident3d.loaders.making import Job
 from ident3d.loaders.manifest import Entry
+from ident3d.loaders.provenance import cpu_model
+from ident3d.watch import STALL_SECONDS, Watch
 
-TOPIC = "ident3d"
-STALL_SECONDS = 300.0  # without a finished image of 224 pixels; the slowest preset needs half a minute on a busy core
+TELL_SECONDS = 0.5  # between two words of a worker on its images
 HOPELESS_FAILURES = 3  # so many shards failed and none finished: the others would fail too
+DEATHS = 6  # a shard is given up when so many workers died with it: the fault may be theirs
+HOPELESS_DEATHS = 9  # so many workers died and no shard was finished
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -35,105 +42,126 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Finished:
+    """What a worker returns of a shard that is safely on disk: its entry, and the host and processor that made it."""
+
+    entry: Entry
+    host: str
+
+
+@dataclass(frozen=True)
 class Hopeless:
-    """What a worker returns instead of an entry where trying again, or another job, would meet the same."""
+    """What a worker returns instead where trying again, or another job, would meet the same."""
 
     sentence: str
 
 
-def work(folder: str, settings: dict[str, Any], job: Job, threads: int) -> Entry | Hopeless:
-    """Runs on a worker: render the job's shard, telling the client of every image."""
+class Cancelled(Exception):
+    """Nobody waits for this shard any more."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all jobs of a run share: folder and settings, threads of a studio, where to tell of images, which studio."""
+
+    folder: str
+    settings: Settings
+    threads: int
+    topic: str
+    studio_of: StudioOf
+
+
+def work(task: Task, job: Job) -> Finished | Hopeless:
+    """Runs on a worker: render the job's shard, telling the client of its images about twice a second."""
     worker = get_worker()
-    gpu_index = worker.name if isinstance(worker.name, int) else 0
+    key, told = worker.get_current_task(), 0.0
+    if refusal := unfit(task, worker):
+        return Hopeless(refusal)
 
     def on_image(done: int) -> None:
-        worker.log_event(TOPIC, {"worker": worker.address, "first": job.first, "done": done})
+        nonlocal told
+        known = worker.state.tasks.get(key)
+        if known is None or known.state == "cancelled":
+            raise Cancelled
+        if time.monotonic() - told > TELL_SECONDS:
+            told = time.monotonic()
+            worker.log_event(task.topic, {"worker": worker.address, "first": job.first, "done": done})
 
+    gpu_index = worker.name if isinstance(worker.name, int) else 0
     try:
-        return render_shard(Path(folder), settings, job, threads, gpu_index, on_image)
+        entry = render_shard(
+            Path(task.folder), task.settings, job, task.threads, gpu_index, on_image, studio_of=task.studio_of
+        )
     except UserError as error:
         return Hopeless(str(error))
     except ImportError as error:
         return Hopeless(f"Blender cannot be loaded ({error}); `ident3d doctor` says what is missing.")
     except OSError as error:
         if error.errno in FULL:
-            return Hopeless(f"The disk of {folder} is full; free some space and run the same command again.")
+            return Hopeless(f"The disk of {task.folder} is full; free some space and run the same command again.")
         raise
+    return Finished(entry, f"{socket.gethostname()} ({cpu_model()})")
 
 
-@dataclass
-class Watch:
-    """What is known of the jobs at work: images done of each, and each worker's last sign of life."""
-
-    stall_seconds: float
-    done: dict[int, int] = field(default_factory=dict)  # first image of a running job -> images done
-    last_sign: dict[str, tuple[float, int]] = field(default_factory=dict)  # worker -> time, first image of its job
-    last_message: float = field(default_factory=time.monotonic)
-    checked: float = field(default_factory=time.monotonic)
-
-    def hear(self, message: dict[str, Any]) -> int:
-        """Take a worker's word on a running job; the change in the number of images done."""
-        self.last_message = time.monotonic()
-        first = message["first"]
-        if first not in self.done:
-            return 0  # an echo of a job that has ended
-        self.last_sign[message["worker"]] = (self.last_message, first)
-        change: int = message["done"] - self.done[first]
-        self.done[first] = message["done"]
-        return change
-
-    def end(self, job: Job) -> int:
-        """Forget a job that has ended; how many of its images were counted."""
-        self.last_message = time.monotonic()
-        self.last_sign = {worker: sign for worker, sign in self.last_sign.items() if sign[1] != job.first}
-        return self.done.pop(job.first)
-
-    def check(self, client: Client) -> None:
-        """Once a second: restart workers that hang, so that their jobs go to others; give up if nobody works at all."""
-        now = time.monotonic()
-        if now - self.checked < 1:
-            return
-        self.checked = now
-        for worker in [worker for worker, (last, _) in self.last_sign.items() if now - last > self.stall_seconds]:
-            del self.last_sign[worker]
-            self.last_message = now
-            if worker in client.scheduler_info(n_workers=-1)["workers"]:
-                client.restart_workers([worker], timeout=30, raise_for_error=False)
-        if self.done and not self.last_sign and now - self.last_message > self.stall_seconds:
-            raise UserError(f"No worker has taken up a job for {self.stall_seconds:.0f} seconds.")
+def unfit(task: Task, worker: Any) -> str | None:
+    """Why this worker must not render: an image may not depend on who rendered it. None if it may."""
+    who = f"The worker {worker.address} on {socket.gethostname()}"
+    if differ := differing_versions(task.settings):
+        return f"{who} has other versions than the dataset ({differ}); install the same there."
+    if worker.state.nthreads != 1:
+        return (
+            f"{who} takes {worker.state.nthreads} jobs at a time, but a process holds one studio; "
+            "start it with --nthreads 1, and --nworkers for more processes."
+        )
+    if not is_dataset(Path(task.folder)):
+        return f"{who} does not see the folder {task.folder}; workers and client must share it under the same name."
+    return None
 
 
 def run_jobs(
     client: Client,
     jobs: Sequence[Job],
     folder: Path,
-    settings: dict[str, Any],
+    settings: Settings,
     *,
     threads: int,
     on_entry: Callable[[Entry], object],
     on_images: Callable[[int], object] = lambda change: None,
     on_failure: Callable[[Failure], object] = lambda failure: None,
+    on_host: Callable[[str], object] = lambda host: None,
+    on_note: Callable[[str], object] = lambda note: None,
     stall_seconds: float | None = None,
+    patient: bool = False,
+    studio_of: StudioOf = warm_studio,
 ) -> None:
     """Run every job, trying each RETRIES more times.
 
-    `on_entry` gets each finished shard, `on_failure` each job given up, `on_images` the change in the number of images
-    done (negative where a lost worker's images must be rendered again). A full disk or a user's mistake ends the run.
+    `on_entry` gets each finished shard and `on_host` the host that made it, `on_failure` each job given up, `on_images`
+    the change in the number of images done (negative where a lost worker's images must be rendered again). A full disk,
+    a user's mistake or the loss of the scheduler ends the run. A `patient` run waits for workers for as long as it
+    takes.
     """
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    client.subscribe_topic(TOPIC, lambda event: messages.put(event[1]))
-    waiting, running = list(reversed(jobs)), dict[Future[Entry | Hopeless], Job]()
-    watch = Watch(stall_seconds or STALL_SECONDS * max(1, (settings["size"] / 224) ** 2))
-    width = 2 * max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
+    task = Task(str(folder.absolute()), settings, threads, f"ident3d-{uuid.uuid4()}", studio_of)
+    watch = Watch(client, stall_seconds or STALL_SECONDS * max(1, (settings["size"] / 224) ** 2), patient, on_note)
+    client.subscribe_topic(task.topic, lambda event: messages.put(event[1]))
+    waiting, running = list(reversed(jobs)), dict[Future[Finished | Hopeless], Job]()
+    resources = {} if settings["device"] in ("cpu", "none") else {GPU: 1}
+    deaths: Counter[Job] = Counter()
     finished = failed = 0
     try:
         while waiting or running:
-            while waiting and len(running) < width:
+            while waiting and len(running) < 2 * max(1, watch.workers):
                 job = waiting.pop()
-                future = client.submit(work, str(folder), settings, job, threads, retries=RETRIES, pure=False)
+                future = client.submit(work, task, job, retries=RETRIES, pure=False, resources=resources)
                 running[future], watch.done[job.first] = job, job.already
                 future.add_done_callback(messages.put)
-            watch.check(client)
+            for first in watch.check():  # a job that hangs on a worker without a nanny
+                for future in [future for future, job in running.items() if job.first == first]:
+                    job = running.pop(future)
+                    on_images(job.already - watch.end(job))
+                    waiting.append(job)
+                    future.release()
             try:
                 message = messages.get(timeout=1.0)
             except queue.Empty:
@@ -141,6 +169,10 @@ def run_jobs(
             if not isinstance(message, Future):
                 on_images(watch.hear(message))
                 continue
+            if message not in running:
+                continue
+            if message.status == "cancelled":
+                raise UserError(watch.lost())
             job = running.pop(message)
             told = watch.end(job)
             if message.status == "finished":
@@ -148,18 +180,31 @@ def run_jobs(
                 if isinstance(result, Hopeless):
                     raise UserError(result.sentence)
                 finished += 1
-                on_entry(result)
+                on_host(result.host)
+                on_entry(result.entry)
                 on_images(job.count - told)
-            else:
-                failure = Failure(job, describe(message.exception()))
-                failed += 1
-                on_failure(failure)
-                on_images(job.already - told)
-                if failed >= HOPELESS_FAILURES and not finished:
-                    raise UserError(f"The first {failed} shards all failed, the last one so: {failure.reason}")
+                continue
+            on_images(job.already - told)
+            error = message.exception()
+            if isinstance(error, ImportError):
+                raise UserError(f"A worker cannot load ident3d ({error}); install the same version there.")
+            if isinstance(error, KilledWorker):
+                deaths[job] += error.allowed_failures + 1
+                if not finished and deaths.total() >= HOPELESS_DEATHS:
+                    raise UserError(f"{deaths.total()} workers died and no shard was finished; see their logs.")
+                if deaths[job] < DEATHS:
+                    waiting.append(job)
+                    continue
+            failure = Failure(job, describe(error))
+            failed += 1
+            on_failure(failure)
+            if failed >= HOPELESS_FAILURES and not finished:
+                raise UserError(f"The first {failed} shards all failed, the last one so: {failure.reason}")
     finally:
-        client.cancel(list(running))
-        client.unsubscribe_topic(TOPIC)
+        for future in running:
+            future.release()
+        if client.status == "running":
+            client.unsubscribe_topic(task.topic)
 
 
 def describe(error: BaseException | None) -> str:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from ident3d.latents.draws import Draws
 from ident3d.latents.names import CLASSES
 from ident3d.latents.streams import noise_seed
 from ident3d.loaders.files import sha256_of_file, write_atomically
-from ident3d.loaders.folder import SHARDS
+from ident3d.loaders.folder import SHARDS, read_description
 from ident3d.loaders.making import Job
 from ident3d.loaders.manifest import Entry, entry_of
 from ident3d.loaders.shards import Shard, encode_shard, read_settings, read_shard
@@ -22,21 +22,30 @@ from ident3d.loaders.verify import content_problems
 from ident3d.recipe import rendering_versions
 from ident3d.shapes.rendering import add_meshes
 
-if TYPE_CHECKING:
-    from ident3d.blender_scenes.studio import Studio
-
 Settings = dict[str, Any]
+
+
+class Renders(Protocol):
+    """The part of a studio that a job needs."""
+
+    def render(self, scene_latents: NDArray[np.float32], *, seed: int, mesh: str) -> NDArray[np.uint8]: ...
+
+
+StudioOf = Callable[[Settings, int, int], Renders]  # of settings, threads and number of the GPU
 _warm: dict[str, Any] = {}  # the process's studio, and what it was built for
 
 
-def warm_studio(settings: Settings, threads: int, gpu_index: int) -> "Studio":
-    """This process's studio for these settings, built on first use. Other versions than the settings' are refused."""
+def differing_versions(settings: Settings) -> str:
+    """What of all that pixels depend on is of another version here than the dataset is made with; empty if nothing."""
+    here, due = rendering_versions(), settings["versions"]
+    return ", ".join(f"{name} {here.get(name)} instead of {due[name]}" for name in due if here.get(name) != due[name])
+
+
+def warm_studio(settings: Settings, threads: int, gpu_index: int) -> Renders:
+    """This process's studio for these settings, built on first use."""
     from ident3d.blender_scenes.quality import Quality
     from ident3d.blender_scenes.studio import Studio
 
-    here = rendering_versions()
-    if here != settings["versions"]:
-        raise UserError(f"This process has {here}, but the dataset is made with {settings['versions']}.")
     meshes = settings.get("meshes", {})
     wanted = {
         "size": settings["size"],
@@ -53,17 +62,27 @@ def warm_studio(settings: Settings, threads: int, gpu_index: int) -> "Studio":
         _warm.update(studio=Studio(**wanted), wanted=None)
         add_meshes(_warm["studio"], meshes)
         _warm["wanted"] = wanted, meshes
-    studio: Studio = _warm["studio"]
+    studio: Renders = _warm["studio"]
     return studio
 
 
 def render_shard(
-    folder: Path, settings: Settings, job: Job, threads: int, gpu_index: int, on_image: Callable[[int], None]
+    folder: Path,
+    settings: Settings,
+    job: Job,
+    threads: int,
+    gpu_index: int,
+    on_image: Callable[[int], None],
+    *,
+    studio_of: StudioOf = warm_studio,
 ) -> Entry:
     """Render the job's images, write its shard, and return the line that enters it in the manifest.
 
-    `on_image` hears how many of the job's images are done, at the start and after each.
+    `on_image` hears how many of the job's images are done, at the start and after each. A shard that is there already,
+    by a worker whose result was lost, is not rendered again.
     """
+    if entry := adopt(folder, settings, job):
+        return entry
     draws = recorded_latents(folder, settings, job.first, job.count)
     if draws is None:
         raise UserError(f"{folder} was imported: its images cannot be rendered again.")
@@ -73,7 +92,7 @@ def render_shard(
     kept = kept_images(folder, job)
     images[: len(kept)] = kept
     on_image(len(kept))
-    studio = warm_studio(settings, threads, gpu_index)
+    studio = studio_of(settings, threads, gpu_index)
     for i in range(len(kept), job.count):
         seed = noise_seed(source["seed"], source["split"], job.first + i)
         images[i] = studio.render(scene_latents[i], seed=seed, mesh=shape_of(draws, i))
@@ -81,8 +100,16 @@ def render_shard(
     index = np.arange(job.first, job.first + job.count, dtype=np.int64)
     shard = Shard(images, draws.raw, scene_latents, index, draws.classes)
     data = encode_shard(shard, settings)
+    check_due(folder, settings, job)
     write_atomically(folder / SHARDS / job.name, data)
     return entry_of(job.name, shard, data)
+
+
+def check_due(folder: Path, settings: Settings, job: Job) -> None:
+    """Refuse to write a shard that another run has grown or replaced since this job was handed out."""
+    now = read_description(folder)
+    if now.settings != settings or job.count != min(now.shard_size, now.n - job.first):
+        raise UserError(f"Another run has changed {folder} since shard {job.name} was begun.")
 
 
 def kept_images(folder: Path, job: Job) -> NDArray[np.uint8]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ident3d.devices import resolve_device
+from ident3d.devices import Device, resolve_device
 from ident3d.errors import UserError
 from ident3d.loaders.source import copied, drawn, npy_bytes, read_latents_file
 from ident3d.processors import cores
@@ -52,8 +52,12 @@ def order(
     root: Path | str | None = None,
     latents: Path | str | None = None,
     workers: int | None = None,
+    here: bool = True,
 ) -> Order:
-    """Check every setting; fill in what was left open: n from the latents file, device, folder and workers."""
+    """Check every setting; fill in what was left open: n from the latents file, device, folder and workers.
+
+    Not `here`, the device is taken at its word, and how many workers there are is for their scheduler to know.
+    """
     recipe.check()
     source, latents_copy = drawn(recipe.seed, recipe.split), None
     if latents is not None:
@@ -70,7 +74,11 @@ def order(
         raise UserError(f"The number of images must be positive, not {n}.")
     if workers is not None and workers < 1:
         raise UserError(f"The number of workers must be positive, not {workers}.")
-    device = resolve_device(recipe.device)
+    if not here and workers is not None:
+        raise UserError("--workers counts processes of this machine; a cluster has the workers that it has.")
+    if not here and recipe.device == "auto":
+        raise UserError("Say which device the cluster's workers have: cpu, cuda, optix, hip or metal.")
+    device = resolve_device(recipe.device) if here else Device(recipe.device, 1)
     recipe = replace(recipe, device=device.kind)
     most = None if device.kind == "cpu" else device.count  # one process a GPU
     workers = min(workers or most or cores(), most or workers or cores())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ident3d.cluster import embedded_cluster
+from ident3d.cluster import connected
 from ident3d.errors import UserError
 from ident3d.farm import FULL, Failure, run_jobs
 from ident3d.jobs import adopt
@@ -16,14 +16,18 @@ from ident3d.loaders import manifest
 from ident3d.loaders.card import write_card
 from ident3d.loaders.files import lock, remove_partial_files, write_atomically
 from ident3d.loaders.folder import SHARDS, Description, is_dataset
-from ident3d.loaders.making import Job, drop_lost, finish, intended, plan, remove_dataset, write_down
+from ident3d.loaders.making import Job, drop_lost, finish, intended, is_whole, plan, remove_dataset, write_down
 from ident3d.loaders.manifest import Entry
 from ident3d.loaders.provenance import record_run
 from ident3d.loaders.source import COPY, copy_is_sound
 from ident3d.orders import Order, order
 from ident3d.progress import progress_bar
 from ident3d.recipe import THREE_D_IDENT, Recipe
+from ident3d.schedulers import Cluster
 from ident3d.shapes.rendering import mesh_credits
+
+HERE = Cluster()
+SHARED_SECONDS = 60.0  # in which a shard must be seen here after a worker of another host wrote it
 
 
 @dataclass(frozen=True)
@@ -48,18 +52,20 @@ def render(
     workers: int | None = None,
     shard_size: int | None = None,
     fresh: bool = False,
+    cluster: Cluster = HERE,
     show_progress: bool = True,
 ) -> Rendered:
     """Render images 0 … n-1 of the recipe into a dataset folder.
 
     A folder that an earlier run left unfinished is continued, a complete one with smaller n grows, and one of other
     settings is refused. `latents` renders the rows of a .npy file instead of drawn latents. `fresh` first deletes the
-    dataset that the folder holds.
+    dataset that the folder holds. `cluster` says where, if not in `workers` processes of this machine.
     """
     clock = time.perf_counter()
+    cluster.check()
     if shard_size is not None and shard_size < 1:
         raise UserError(f"A shard holds at least one image, not {shard_size}.")
-    wanted = order(n, recipe, out=out, root=root, latents=latents, workers=workers)
+    wanted = order(n, recipe, out=out, root=root, latents=latents, workers=workers, here=cluster.here)
     path = wanted.path
     make_folder(path)
     with writing(path):
@@ -78,7 +84,7 @@ def render(
             return Rendered(path, wanted.n, 0, time.perf_counter() - clock, complete=True)
         entries = adopt_finished(path, description, entries)
         jobs = plan(description, entries)
-        rendered, failures = run(wanted, description, jobs, show_progress)
+        rendered, failures = run(wanted, cluster, description, jobs, show_progress)
         remove_partial_files(path / SHARDS)  # of workers that died
         if not failures:
             finish(path, description, lambda path, last: write_card(path, last, credits_of(wanted)))
@@ -97,14 +103,17 @@ def writing(path: Path) -> Iterator[None]:
         raise UserError(f"{error.filename or path} cannot be written: {error.strerror}.") from error
 
 
-def run(wanted: Order, description: Description, jobs: list[Job], show_progress: bool) -> tuple[int, list[Failure]]:
-    """Do the jobs on an embedded cluster and record the run, however it ends; images rendered, and jobs given up."""
+def run(
+    wanted: Order, cluster: Cluster, description: Description, jobs: list[Job], show_progress: bool
+) -> tuple[int, list[Failure]]:
+    """Do the jobs on the cluster and record the run, however it ends; images rendered, and jobs given up."""
     if not jobs:
         return 0, []
     path, started = wanted.path, datetime.now(UTC)
     to_render = sum(job.count - job.already for job in jobs)
     workers = min(wanted.workers, len(jobs))
     failures: list[Failure] = []
+    hosts = set[str]()
     rendered = 0
     with progress_bar(wanted.n, "images", initial=wanted.n - to_render, show=show_progress) as bar:
 
@@ -118,20 +127,37 @@ def run(wanted: Order, description: Description, jobs: list[Job], show_progress:
             bar.update(change)
 
         try:
-            with embedded_cluster(workers) as client:
+            with connected(cluster, workers) as client:
                 run_jobs(
                     client,
                     jobs,
                     path,
                     description.settings,
-                    threads=wanted.threads * wanted.workers // workers,
-                    on_entry=lambda entry: manifest.append_entry(path, entry),
+                    threads=wanted.threads * wanted.workers // workers if cluster.here else 1,
+                    on_entry=lambda entry: enter(path, entry),
                     on_images=on_images,
                     on_failure=on_failure,
+                    on_host=hosts.add,
+                    on_note=bar.write,
+                    patient=not cluster.here,
                 )
         finally:
-            record_run(path, started, workers=workers, images=rendered)
+            here = {"workers": workers} if cluster.here else {}
+            record_run(path, started, **here, images=rendered, rendered_on=sorted(hosts))
     return rendered, failures
+
+
+def enter(path: Path, entry: Entry) -> None:
+    """Enter a finished shard in the manifest, once it is to be seen from here: network file systems take a while."""
+    end = time.monotonic() + SHARED_SECONDS
+    while not is_whole(path / SHARDS / entry.name, entry.bytes):
+        if time.monotonic() > end:
+            raise UserError(
+                f"A worker says that {entry.name} is written, but it is not in {path}: "
+                "workers and client must share that folder."
+            )
+        time.sleep(0.1)
+    manifest.append_entry(path, entry)
 
 
 def make_folder(path: Path) -> None:

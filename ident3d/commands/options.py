@@ -1,5 +1,6 @@
 """Options that several commands share, so that a name means the same thing everywhere."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,3 +113,45 @@ def parse_fix(text: str) -> tuple[str, float]:
         raise UserError(
             f"--fix takes LATENT=VALUE with a raw value from -1 to 1, as in rotation=0, not {text!r}."
         ) from None
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say where rendering runs; `cluster_of` turns them into a Cluster."""
+    file = click.Path(path_type=Path, dir_okay=False)
+    options: list[Decorator] = [
+        click.option("--scheduler", help="Render on this Dask scheduler's workers: an address, or a scheduler file."),
+        click.option("--tls-ca", type=file, help="Certificate authority of a tls:// scheduler."),
+        click.option("--tls-cert", type=file, help="Our certificate for a tls:// scheduler."),
+        click.option("--tls-key", type=file, help="The key of our certificate."),
+        click.option("--cluster", "system", help="Begin workers by slurm, pbs, sge, lsf or k8s."),
+        click.option("--jobs", type=int, help="With --cluster: how many jobs, of one render process each."),
+        click.option(
+            "--cluster-option",
+            "cluster_settings",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="With --cluster: an option of its Dask class, as in walltime=08:00:00; may be given several times.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def cluster_of(options: dict[str, Any]) -> Any:
+    """The Cluster that the options describe."""
+    from ident3d.schedulers import Cluster
+
+    own = {name: options[name] for name in ("scheduler", "tls_ca", "tls_cert", "tls_key", "system", "jobs")}
+    return Cluster(**own, options=dict(map(parse_cluster_option, options["cluster_settings"])))
+
+
+def parse_cluster_option(text: str) -> tuple[str, Any]:
+    """``cores=4`` → ("cores", 4); a value that is JSON is read as such, any other is a string."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise UserError(f"--cluster-option takes NAME=VALUE, as in walltime=08:00:00, not {text!r}.")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value

@@ -2,13 +2,16 @@
 
 import json
 import signal
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ident3d.commands.options import json_option, recipe_of, recipe_options, root_option
+from ident3d.commands.options import cluster_of, cluster_options, json_option, recipe_of, recipe_options, root_option
 
 
 @click.command()
@@ -23,6 +26,7 @@ from ident3d.commands.options import json_option, recipe_of, recipe_options, roo
 @click.option("--core-hour-price", default=0.04, show_default=True, help="For --dry-run: the price of a core-hour.")
 @click.option("--fresh", is_flag=True, help="Delete the dataset that the folder holds, then start anew.")
 @click.option("--yes", is_flag=True, help="Do not ask before --fresh deletes.")
+@cluster_options
 @json_option
 def render(
     n: int | None,
@@ -36,7 +40,7 @@ def render(
     fresh: bool,
     yes: bool,
     as_json: bool,
-    **recipe_settings: Any,
+    **settings: Any,
 ) -> int:
     """Render a dataset of images with known latents.
 
@@ -48,8 +52,10 @@ def render(
       ident3d render --n 250000                               the training set of 3DIdent
       ident3d render --n 25000 --split test                   its test set
       ident3d render --n 10000 --size 64 --fix rotation=0     a small study
+      ident3d render --n 250000 --scheduler tls://host:8786   on a cluster; docs/cluster.md has recipes
     """
-    recipe = recipe_of(recipe_settings)
+    recipe, cluster = recipe_of(settings), cluster_of(settings)
+    cluster.check()
     recipe.check()  # first of all that bpy is there
 
     from ident3d.estimates import estimate
@@ -72,7 +78,7 @@ def render(
             )
         return 0
     if fresh and not yes:
-        path = order(n, recipe, out=out, root=root, latents=latents, workers=workers).path
+        path = order(n, recipe, out=out, root=root, latents=latents, workers=workers, here=cluster.here).path
         if is_dataset(path):
             try:
                 sure = click.confirm(f"Delete the dataset in {path}?", err=True)
@@ -82,9 +88,18 @@ def render(
                 raise click.ClickException(f"Nothing was deleted in {path}; --yes deletes without asking.")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a batch system's stop is a Ctrl-C
     try:
-        done = render(
-            n, recipe, out=out, root=root, latents=latents, workers=workers, shard_size=shard_size, fresh=fresh
-        )
+        with notes():
+            done = render(
+                n,
+                recipe,
+                out=out,
+                root=root,
+                latents=latents,
+                workers=workers,
+                shard_size=shard_size,
+                fresh=fresh,
+                cluster=cluster,
+            )
     except KeyboardInterrupt:
         click.echo("\nInterrupted. Finished shards are kept; the same command goes on from there.", err=True)
         return 130
@@ -100,6 +115,15 @@ def render(
     if done.failures:
         click.echo(f"Shards missing in {done.path}: {len(done.failures)}; the same command tries them again.", err=True)
     return 1 if done.failures else 0
+
+
+@contextmanager
+def notes() -> Iterator[None]:
+    """Show a warning as one line, at once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: click.echo(f"Note: {message}", err=True)
+        yield
 
 
 def duration(seconds: float) -> str:

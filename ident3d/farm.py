@@ -5,6 +5,7 @@ because a busy worker tells of its images, and restarted.
 """
 
 import errno
+import pickle
 import queue
 import socket
 import time
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from distributed import Client, Future, KilledWorker, get_worker
+from distributed import CancelledError, Client, Future, KilledWorker, get_worker
 
 from ident3d.cluster import GPU, RETRIES
 from ident3d.errors import UserError
@@ -27,6 +28,7 @@ from ident3d.loaders.provenance import cpu_model
 from ident3d.watch import STALL_SECONDS, Watch
 
 TELL_SECONDS = 0.5  # between two words of a worker on its images
+RESULT_SECONDS = 10.0  # in which a worker hands over what it has finished; another then finds the shard on disk
 HOPELESS_FAILURES = 3  # so many shards failed and none finished: the others would fail too
 DEATHS = 6  # a shard is given up when so many workers died with it: the fault may be theirs
 HOPELESS_DEATHS = 9  # so many workers died and no shard was finished
@@ -71,8 +73,14 @@ class Task:
     studio_of: StudioOf
 
 
-def work(task: Task, job: Job) -> Finished | Hopeless:
-    """Runs on a worker: render the job's shard, telling the client of its images about twice a second."""
+# What a worker is asked to evaluate. A worker that meets an unknown class while it reads its jobs dies, with whatever
+# else it was doing for others; one that lacks ident3d can read this, and answers with an ImportError.
+WORK = "__import__('ident3d.farm', fromlist=['work']).work(job)"
+
+
+def work(pickled: bytes) -> Finished | Hopeless:
+    """Runs on a worker: render the shard of a (Task, Job), telling the client of its images about twice a second."""
+    task, job = pickle.loads(pickled)
     worker = get_worker()
     key, told = worker.get_current_task(), 0.0
     if refusal := unfit(task, worker):
@@ -153,15 +161,11 @@ def run_jobs(
         while waiting or running:
             while waiting and len(running) < 2 * max(1, watch.workers):
                 job = waiting.pop()
-                future = client.submit(work, task, job, retries=RETRIES, pure=False, resources=resources)
+                key, names = f"ident3d-{uuid.uuid4().hex}", {"job": pickle.dumps((task, job))}
+                future = client.submit(eval, WORK, names, key=key, retries=RETRIES, resources=resources)
                 running[future], watch.done[job.first] = job, job.already
                 future.add_done_callback(messages.put)
-            for first in watch.check():  # a job that hangs on a worker without a nanny
-                for future in [future for future, job in running.items() if job.first == first]:
-                    job = running.pop(future)
-                    on_images(job.already - watch.end(job))
-                    waiting.append(job)
-                    future.release()
+            watch.look([future.key for future in running])
             try:
                 message = messages.get(timeout=1.0)
             except queue.Empty:
@@ -176,7 +180,12 @@ def run_jobs(
             job = running.pop(message)
             told = watch.end(job)
             if message.status == "finished":
-                result = message.result()
+                try:
+                    result = message.result(timeout=RESULT_SECONDS)
+                except (TimeoutError, CancelledError):  # the worker has died, or hangs, with its word unheard
+                    on_images(job.already - told)
+                    waiting.append(job)
+                    continue
                 if isinstance(result, Hopeless):
                     raise UserError(result.sentence)
                 finished += 1

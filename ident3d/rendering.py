@@ -1,6 +1,7 @@
 """``render``: from a recipe to a complete dataset folder, continued wherever an earlier run stopped."""
 
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -138,7 +139,7 @@ def run(
                     on_images=on_images,
                     on_failure=on_failure,
                     on_host=hosts.add,
-                    on_note=bar.write,
+                    on_note=lambda note: bar.write(note, file=sys.stderr),
                     patient=not cluster.here,
                 )
         finally:

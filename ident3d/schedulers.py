@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from distributed import Client
     from distributed.security import Security
 
-CONNECT_SECONDS = 20
+CONNECT_SECONDS = 10
 # what --cluster takes -> module and class of dask-jobqueue or dask-kubernetes
 SYSTEMS: dict[str, tuple[str, str]] = {
     "slurm": ("dask_jobqueue", "SLURMCluster"),

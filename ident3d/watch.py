@@ -1,7 +1,7 @@
-"""What the farm knows of its jobs at work: who works on what, since when nothing was heard, and who is beyond hope."""
+"""What the farm knows of its jobs at work: images done, who is busy with them, and since when nothing was heard."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,13 +11,13 @@ from ident3d.errors import UserError
 from ident3d.loaders.making import Job
 
 STALL_SECONDS = 300.0  # without a finished image of 224 pixels; the slowest preset needs half a minute on a busy core
-LOOK_SECONDS = 5.0  # between two looks at how many workers there are
+LOOK_SECONDS = 5.0  # between two looks at who is busy
 SILENCE_SECONDS = 60.0  # after which a scheduler that does not answer counts as lost
 
 
 @dataclass
 class Watch:
-    """Images done of each job at work, and each worker's last sign of life."""
+    """Images done of each job at work, and each busy worker's last sign of life."""
 
     client: Client
     stall_seconds: float
@@ -25,23 +25,21 @@ class Watch:
     on_note: Callable[[str], object]
     workers: int = 0
     done: dict[int, int] = field(default_factory=dict)  # first image of a running job -> images done
-    last_sign: dict[str, tuple[float, int]] = field(default_factory=dict)  # worker -> time, first image of its job
+    heard: dict[str, float] = field(default_factory=dict)  # worker -> time
     last_message: float = field(default_factory=time.monotonic)
-    checked: float = field(default_factory=time.monotonic)
     looked: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self.workers = len(self.look())
+        self.workers = len(self.busy())
         if not self.workers:
             self.on_note("The scheduler has no workers yet; the jobs wait for them.")
 
     def hear(self, message: dict[str, Any]) -> int:
         """Take a worker's word on a running job; the change in the number of images done."""
-        self.last_message = time.monotonic()
+        self.heard[message["worker"]] = self.last_message = time.monotonic()
         first = message["first"]
         if first not in self.done:
             return 0  # an echo of a job that has ended
-        self.last_sign[message["worker"]] = (self.last_message, first)
         change: int = message["done"] - self.done[first]
         self.done[first] = message["done"]
         return change
@@ -49,57 +47,58 @@ class Watch:
     def end(self, job: Job) -> int:
         """Forget a job that has ended; how many of its images were counted."""
         self.last_message = time.monotonic()
-        self.last_sign = {worker: sign for worker, sign in self.last_sign.items() if sign[1] != job.first}
         return self.done.pop(job.first)
 
-    def check(self) -> list[int]:
-        """Once a second: restart workers that hang; the first images of the jobs to hand out anew.
+    def look(self, ours: Collection[str]) -> None:
+        """Now and then: count the workers, and restart those that hang, so that their jobs go to others.
 
-        Gives up if the scheduler is gone, or if nobody works at all on a cluster that is ours.
+        A worker hangs that has nothing but jobs of ours and has said nothing for long. Gives up if the scheduler is
+        gone, or if nobody works at all on a cluster that is ours.
         """
-        now = time.monotonic()
-        if now - self.checked < 1:
-            return []
-        self.checked = now
         if self.client.status != "running":
             raise UserError(self.lost())
-        if now - self.looked > LOOK_SECONDS:
-            self.looked, self.workers = now, len(self.look())
-        orphaned = []
-        for worker, (last, first) in list(self.last_sign.items()):
-            if now - last > self.stall_seconds:
-                del self.last_sign[worker]
-                self.last_message = now
-                orphaned += [] if self.restarted(worker) else [first]
-        idle = self.done and not self.last_sign and now - self.last_message > self.stall_seconds
-        if idle and not self.patient:
+        now = time.monotonic()
+        if now - self.looked < min(LOOK_SECONDS, self.stall_seconds / 2):
+            return
+        busy = self.busy()
+        self.looked, self.workers = time.monotonic(), len(busy)
+        waiting = [worker for worker, keys in busy.items() if keys and keys <= set(ours)]
+        self.heard = {worker: self.heard.get(worker, now) for worker in waiting}
+        for worker in [worker for worker, last in self.heard.items() if now - last > self.stall_seconds]:
+            self.heard[worker] = self.last_message = time.monotonic()
+            self.restart(worker)
+        if not waiting and not self.patient and now - self.last_message > self.stall_seconds:
             raise UserError(f"No worker has taken up a job for {self.stall_seconds:.0f} seconds.")
-        return orphaned
 
-    def restarted(self, worker: str) -> bool:
-        """Restart a worker that hangs, so that Dask gives its job to another; False where no nanny can do that."""
-        known = self.look().get(worker)
+    def restart(self, worker: str) -> None:
+        """Have the nanny of a worker that hangs restart it."""
+        known = self.ask("identity")["workers"].get(worker)
         if known is None:
-            return True  # gone already: Dask has noticed
-        self.on_note(f"{worker} has been silent for {self.stall_seconds:.0f} s; its shard goes to another worker.")
-        if not known["nanny"]:
-            return False
-        self.client.restart_workers([worker], timeout=30, raise_for_error=False)
-        return True
+            return  # it is gone by now, and Dask has noticed
+        silence = f"{worker} has been silent for {self.stall_seconds:.0f} s"
+        if known["nanny"]:
+            self.on_note(f"{silence} and is restarted; its shard goes to another worker.")
+            self.client.restart_workers([worker], timeout=30, raise_for_error=False)
+        else:
+            self.on_note(f"{silence} and has no nanny to restart it; stop it, so that its shard goes to another.")
 
-    def look(self) -> dict[str, Any]:
-        """The scheduler's workers; an error if it does not answer."""
+    def busy(self) -> dict[str, set[str]]:
+        """Every worker, and the keys of the jobs, ours and others', that it has."""
+        return {worker: set(keys) for worker, keys in self.ask("processing", workers=None).items()}
+
+    def ask(self, question: str, **details: Any) -> dict[str, Any]:
+        """The scheduler's answer; an error if it gives none."""
         try:
-            known = self.client.sync(self.client.scheduler.identity, callback_timeout=SILENCE_SECONDS)
-        except (OSError, TimeoutError):
+            asked = getattr(self.client.scheduler, question)
+            answer: dict[str, Any] = self.client.sync(asked, callback_timeout=SILENCE_SECONDS, **details)
+        except (OSError, TimeoutError, AttributeError):  # the scheduler is None once the client has given it up
             raise UserError(self.lost()) from None
-        workers: dict[str, Any] = known["workers"]
-        return workers
+        return answer
 
     def lost(self) -> str:
         """The sentence for a scheduler that is gone."""
-        address = self.client.scheduler.address if self.client.scheduler else "the scheduler's address"
+        where = f" at {self.client.scheduler.address}" if self.client.scheduler else ""
         return (
-            f"The scheduler at {address} is lost. Finished shards are kept; once a scheduler runs again, "
+            f"The scheduler{where} is lost. Finished shards are kept; once a scheduler runs again, "
             "the same command goes on from there."
         )

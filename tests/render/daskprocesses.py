@@ -35,9 +35,8 @@ class DaskProcesses:
         command = [*prefix, sys.executable, "-m", "dask", *words]
         log = self.folder / f"{words[0]}-{time.monotonic_ns()}.log"
         with log.open("wb") as out:
-            return subprocess.Popen(
-                command, stdout=out, stderr=out, start_new_session=True, env=os.environ | (environment or {})
-            )
+            env = os.environ | (environment or {})
+            return subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True, env=env, cwd=self.folder)
 
     def add_worker(
         self, *words: str, prefix: Sequence[str] = (), environment: dict[str, str] | None = None, threads: int = 1

@@ -1,0 +1,274 @@
+"""A scheduler and workers that are not ours: any may die at any moment, and the bytes stay those of one process."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from distributed import Client
+from render.conftest import TINY, contents
+from render.daskprocesses import DaskProcesses
+from render.test_faults import wait_for, workers_of
+
+from ident3d.cluster import connected
+from ident3d.errors import UserError
+from ident3d.farm import run_jobs
+from ident3d.loaders import manifest
+from ident3d.loaders.making import begin, plan
+from ident3d.loaders.source import drawn
+from ident3d.rendering import render
+from ident3d.schedulers import Cluster
+
+pytestmark = pytest.mark.bpy
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """64 images in shards of 4, by one process of this machine."""
+    folder = tmp_path_factory.mktemp("reference") / "data"
+    render(64, TINY, out=folder, workers=1, shard_size=4, show_progress=False)
+    return folder
+
+
+@pytest.fixture
+def dask(tmp_path: Path) -> Iterator[DaskProcesses]:
+    with DaskProcesses(tmp_path / "dask") as processes:
+        yield processes
+
+
+def start(folder: Path, dask: DaskProcesses, *words: str) -> subprocess.Popen[str]:
+    """``ident3d render`` as a process, on the cluster."""
+    command = [sys.executable, "-m", "ident3d", "render", "--scene", TINY.world.scene, "--size", "32"]
+    command += ["--quality", "draft", "--n", "64", "--shard-size", "4", "--out", str(folder)]
+    wait_for(dask.file.exists)
+    command += ["--scheduler", str(dask.file), *words]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def entered(folder: Path) -> int:
+    return len(manifest.read_entries(folder))
+
+
+def written(folder: Path) -> dict[str, int]:
+    """The finished shards and when each was written."""
+    return {entry.name: (folder / "shards" / entry.name).stat().st_mtime_ns for entry in manifest.read_entries(folder)}
+
+
+def test_worker_scheduler_and_client_are_killed_in_turn(reference: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with DaskProcesses(tmp_path / "first") as dask:
+        victim, _ = dask.add_worker(), dask.add_worker()
+        client = start(folder, dask)
+        wait_for(lambda: entered(folder) > 1)
+        dask.kill(victim)
+        survived = entered(folder)
+        wait_for(lambda: entered(folder) > survived + 1)
+        dask.kill(dask.scheduler)
+        _, error = client.communicate(timeout=60)
+        assert client.returncode == 2
+        assert "is lost. Finished shards are kept" in error
+        assert "Traceback" not in error
+    kept = written(folder)
+    assert 0 < len(kept) < 16
+    with DaskProcesses(tmp_path / "second") as dask:
+        dask.add_worker()
+        client = start(folder, dask)
+        wait_for(lambda: entered(folder) > len(kept) + 1)
+        client.kill()
+        client.communicate()
+        more = written(folder)
+        client = start(folder, dask)
+        out, error = client.communicate(timeout=60)
+    assert client.returncode == 0, error
+    assert "64 images" in out
+    assert contents(folder) == contents(reference)
+    now = written(folder)
+    assert {name: now[name] for name in kept} == kept
+    assert {name: now[name] for name in more} == more
+    assert len((folder / manifest.FILE).read_text().splitlines()) == 16
+
+
+def test_deaths_of_workers_are_no_failures_of_a_shard(reference: Path, tmp_path: Path) -> None:
+    """On a scheduler that forgives no death, three workers die in turn."""
+    folder = tmp_path / "data"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "0")
+        dask = DaskProcesses(tmp_path / "dask")
+    with dask:
+        client = start(folder, dask)
+        for _ in range(3):
+            worker, before = dask.add_worker(), entered(folder)
+            wait_for(lambda before=before: entered(folder) > before)
+            dask.kill(worker)
+        dask.add_worker()
+        _, error = client.communicate(timeout=60)
+    assert client.returncode == 0, error
+    assert contents(folder) == contents(reference)
+
+
+def test_ctrl_c_takes_back_our_jobs_and_nothing_else(dask: DaskProcesses, tmp_path: Path) -> None:
+    dask.add_worker()
+    client = start(tmp_path / "data", dask, "--n", "100000", "--shard-size", "10000")
+    with Client(scheduler_file=str(dask.file)) as other:
+        wait_for(lambda: any(other.processing().values()))
+        time.sleep(1)
+        theirs = other.submit(pow, 2, 10)
+        time.sleep(1)
+        assert theirs.status == "pending"
+        client.send_signal(signal.SIGINT)
+        _, error = client.communicate(timeout=30)
+        assert client.returncode == 130
+        assert "same command" in error
+        assert theirs.result(timeout=30) == 1024  # the worker has left the long shard
+        assert len(other.scheduler_info()["workers"]) == 1
+
+
+def impostor(folder: Path) -> dict[str, str]:
+    """Surroundings in which the installed ident3d has another version."""
+    (folder / "ident3d-9.9.dist-info").mkdir(parents=True)
+    (folder / "ident3d-9.9.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: ident3d\nVersion: 9.9\n")
+    return {"PYTHONPATH": str(folder)}
+
+
+def nowhere(folder: Path) -> dict[str, str]:
+    """Surroundings without ident3d."""
+    (folder / "ident3d").mkdir(parents=True)
+    (folder / "ident3d" / "__init__.py").write_text("raise ImportError('No module named ident3d')")
+    return {"PYTHONPATH": str(folder)}
+
+
+def test_workers_that_must_not_render_are_refused(dask: DaskProcesses, tmp_path: Path) -> None:
+    cases = [
+        ({"environment": impostor(tmp_path / "a")}, [], "other versions than the dataset (ident3d 9.9 instead of"),
+        ({"environment": nowhere(tmp_path / "b")}, [], "A worker cannot load ident3d"),
+        ({"threads": 2}, [], "takes 2 jobs at a time"),
+        ({}, ["--device", "hip"], "Blender finds no hip GPU"),
+    ]
+    for options, words, sentence in cases:
+        worker = dask.add_worker("--resources", "GPU=1", **options)
+        client = start(tmp_path / f"data{len(dask.workers)}", dask, *words)
+        _, error = client.communicate(timeout=60)
+        dask.kill(worker)
+        assert client.returncode == 2, error
+        assert sentence in error
+        assert "Traceback" not in error
+
+
+def test_a_job_on_a_gpu_waits_for_a_worker_that_has_one(dask: DaskProcesses, tmp_path: Path) -> None:
+    dask.add_worker()
+    client = start(tmp_path / "data", dask, "--device", "hip")
+    with pytest.raises(subprocess.TimeoutExpired):
+        client.communicate(timeout=6)
+    dask.add_worker("--resources", "GPU=1")
+    _, error = client.communicate(timeout=60)
+    assert "Blender finds no hip GPU" in error
+
+
+@pytest.mark.slow
+def test_a_worker_that_hangs_is_restarted_by_its_nanny(dask: DaskProcesses, reference: Path, tmp_path: Path) -> None:
+    folder, notes, stopped = tmp_path / "data", list[str](), list[int]()
+    description = begin(folder, TINY.settings(drawn(0, "train")), 64, 4)
+    dask.add_worker()
+    dask.add_worker()
+    wait_for(dask.file.exists)
+
+    def stop_one(change: int) -> None:
+        if change > 0 and not stopped:
+            (worker,) = workers_of(dask.workers[0].pid)
+            stopped.append(worker.pid)
+            worker.suspend()
+
+    with connected(Cluster(scheduler=str(dask.file)), 1) as client:
+        client.wait_for_workers(2)
+        run_jobs(
+            client,
+            plan(description, []),
+            folder,
+            description.settings,
+            threads=1,
+            on_entry=lambda entry: manifest.append_entry(folder, entry),
+            on_images=stop_one,
+            on_failure=lambda failure: pytest.fail(failure.reason),
+            on_note=notes.append,
+            stall_seconds=10,
+            patient=True,
+        )
+    assert "is restarted" in notes[0]
+    assert not psutil.pid_exists(stopped[0])
+    assert manifest.read_entries(folder) == manifest.read_entries(reference)
+
+
+@pytest.mark.slow
+def test_workers_come_and_go_by_their_lifetime(dask: DaskProcesses, reference: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        dask.add_worker("--lifetime", "15", "--lifetime-stagger", "5", "--lifetime-restart")
+    client = start(tmp_path / "data", dask, "--n", "640")
+    _, error = client.communicate(timeout=300)
+    assert client.returncode == 0, error
+    assert manifest.read_entries(tmp_path / "data")[:16] == manifest.read_entries(reference)
+
+
+def test_a_frozen_scheduler_counts_as_lost(
+    dask: DaskProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ident3d.watch.SILENCE_SECONDS", 2)
+    monkeypatch.setattr("ident3d.watch.LOOK_SECONDS", 1)
+    dask.add_worker()
+    wait_for(dask.file.exists)
+    freeze = threading.Timer(4, lambda: os.kill(dask.scheduler.pid, signal.SIGSTOP))
+    freeze.start()
+    with pytest.raises(UserError, match="is lost"):
+        render(100_000, TINY, out=tmp_path / "data", cluster=Cluster(scheduler=str(dask.file)), show_progress=False)
+    freeze.cancel()
+
+
+def test_a_shard_finished_for_a_dead_client_is_adopted(dask: DaskProcesses, reference: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    begin(folder, TINY.settings(drawn(0, "train")), 64, 4)
+    for name in ("00000.h5", "00005.h5"):
+        shutil.copy(reference / "shards" / name, folder / "shards" / name)
+    before = {name: (folder / "shards" / name).stat().st_mtime_ns for name in ("00000.h5", "00005.h5")}
+    dask.add_worker()
+    assert start(folder, dask).wait(60) == 0
+    assert {name: (folder / "shards" / name).stat().st_mtime_ns for name in before} == before
+    assert contents(folder) == contents(reference)
+
+
+def test_a_late_worker_does_not_write_over_a_shard_that_has_grown(tmp_path: Path) -> None:
+    """A job handed out for 6 images ends after another run has made the dataset one of 8."""
+    from ident3d.jobs import render_shard
+
+    settings = TINY.settings(drawn(0, "train"))
+    late = plan(begin(tmp_path / "data", settings, 6, 4), [])[1]
+    begin(tmp_path / "data", settings, 8, 4)
+    with pytest.raises(UserError, match="Another run has changed"):
+        render_shard(tmp_path / "data", settings, late, 1, 0, lambda done: None)
+    assert not list((tmp_path / "data" / "shards").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("cluster", "sentence"),
+    [
+        (Cluster(scheduler="tcp://127.0.0.1:1"), "No Dask scheduler answers at tcp://127.0.0.1:1"),
+        (Cluster(scheduler="absent.json"), "absent.json is neither"),
+        (Cluster(scheduler="tcp://127.0.0.1:1", system="slurm", jobs=1), "Take either"),
+        (Cluster(scheduler="tls://127.0.0.1:1", tls_ca=Path("ca.pem")), "all of --tls-ca"),
+        (Cluster(system="slum", jobs=1), "Did you mean 'slurm'?"),
+        (Cluster(system="slurm"), "Say how many jobs"),
+        (Cluster(jobs=3), "go with --cluster"),
+    ],
+)
+def test_clusters_that_are_none(
+    cluster: Cluster, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ident3d.schedulers.CONNECT_SECONDS", 1)
+    with pytest.raises(UserError) as refused:
+        render(8, TINY, out=tmp_path / "data", cluster=cluster, show_progress=False)
+    assert sentence in str(refused.value)

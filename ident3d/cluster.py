@@ -91,13 +91,15 @@ def embedded_cluster(workers: int) -> Iterator[Client]:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep Dask's own remarks off the terminal: a killed worker makes many, and what matters is told by us."""
-    logger = logging.getLogger("distributed")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]  # Dask gives each a level
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 @contextmanager

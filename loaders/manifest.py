@@ -3,8 +3,8 @@
 import json
 import os
 import re
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,11 @@ from ident3d.loaders.files import sha256, sync_folder, write_atomically
 from ident3d.loaders.shards import MEND, Shard
 
 FILE = "shards.jsonl"
+DAMAGE = (ValueError, TypeError, KeyError, RecursionError)  # what a line that is no entry may raise
 NAME = re.compile(r"[0-9]{5,12}\.h5")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A finished shard: its file, the images first … first+count-1, hash and size, Σ x and Σ x² per channel."""
 
@@ -33,7 +34,11 @@ class Entry:
         return self.first + self.count
 
     def line(self) -> str:
-        return json.dumps(asdict(self)) + "\n"
+        return json.dumps({name: getattr(self, name) for name in FIELDS}) + "\n"
+
+
+FIELDS = tuple(field.name for field in fields(Entry))
+SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def shard_name(number: int, shards: int) -> str:
@@ -58,44 +63,48 @@ def entry_of(name: str, shard: Shard, data: bytes) -> Entry:
 def parse_line(line: str) -> Entry:
     """One manifest line, every field checked: nothing read from disk is trusted."""
     content: dict[str, Any] = json.loads(line)
-    sums = {name: tuple(content[name]) for name in ("pixel_sum", "pixel_sum_squares")}
-    entry = Entry(**content | sums)
-    numbers = (entry.first, entry.count, entry.bytes, *entry.pixel_sum, *entry.pixel_sum_squares)
-    if not all(type(number) is int and number >= 0 for number in numbers) or len(numbers) != 9 or not entry.count:
+    content["pixel_sum"] = sums = tuple(content["pixel_sum"])
+    content["pixel_sum_squares"] = squares = tuple(content["pixel_sum_squares"])
+    entry = Entry(**content)
+    numbers = (entry.first, entry.count, entry.bytes, *sums, *squares)
+    if set(map(type, numbers)) != {int} or min(numbers) < 0 or len(numbers) != 9 or not entry.count:
         raise ValueError("a count, size or sum is not a whole number")
     if not (isinstance(entry.name, str) and NAME.fullmatch(entry.name)):
         raise ValueError(f"{entry.name!r} is not the name of a shard")
-    if not (isinstance(entry.sha256, str) and re.fullmatch(r"[0-9a-f]{64}", entry.sha256)):
+    if not (isinstance(entry.sha256, str) and SHA256.fullmatch(entry.sha256)):
         raise ValueError("the hash is not a sha256")
     return entry
 
 
+def read_lines(folder: Path) -> Iterator[tuple[int, str]]:
+    """The manifest's lines with their numbers, one at a time: there may be millions."""
+    path = folder / FILE
+    if path.exists():
+        with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
+            yield from enumerate(file, 1)
+
+
 def read_entries(folder: Path) -> list[Entry]:
     """The finished shards in order of their images. A last line cut short by a crash is no entry."""
-    path = folder / FILE
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     entries: dict[int, Entry] = {}
-    for number, line in enumerate(lines[:-1], 1):  # what follows the last line feed was never finished
+    for number, line in read_lines(folder):
+        if not line.endswith("\n"):
+            break
         try:
             entry = parse_line(line)
-        except (ValueError, TypeError) as error:
-            raise UserError(f"{path} is damaged in line {number} ({error}); {MEND}") from None
+        except DAMAGE as error:
+            raise UserError(f"{folder / FILE} is damaged in line {number} ({error}); {MEND}") from None
         entries[entry.first] = entry
     return [entries[first] for first in sorted(entries)]
 
 
 def readable_entries(folder: Path) -> list[Entry]:
     """For repair: the entries of all lines that can be read."""
-    path = folder / FILE
-    if not path.exists():
-        return []
     entries: dict[int, Entry] = {}
-    for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+    for _, line in read_lines(folder):
         try:
             entry = parse_line(line)
-        except (ValueError, TypeError):
+        except DAMAGE:
             continue
         entries[entry.first] = entry
     return [entries[first] for first in sorted(entries)]

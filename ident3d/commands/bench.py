@@ -12,6 +12,7 @@ SECTIONS = {
         "losses",
         "metrics",
         "render",
+        "scale",
         "shards",
         "train",
     ),

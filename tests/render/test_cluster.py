@@ -236,7 +236,9 @@ def test_a_shard_finished_for_a_dead_client_is_adopted(dask: DaskProcesses, refe
         shutil.copy(reference / "shards" / name, folder / "shards" / name)
     before = {name: (folder / "shards" / name).stat().st_mtime_ns for name in ("00000.h5", "00005.h5")}
     dask.add_worker()
-    assert start(folder, dask).wait(60) == 0
+    client = start(folder, dask)
+    _, error = client.communicate(timeout=60)
+    assert client.returncode == 0, error
     assert {name: (folder / "shards" / name).stat().st_mtime_ns for name in before} == before
     assert contents(folder) == contents(reference)
 

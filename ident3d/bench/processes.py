@@ -1,0 +1,72 @@
+"""Real processes for the benchmarks: a Dask scheduler with workers, and what processes use of CPU time and memory."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+
+from ident3d.errors import UserError
+
+MIB = 2**20
+START_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Served:
+    """A scheduler on loopback: its address and process, and the processes of the workers' nannies."""
+
+    address: str
+    scheduler: int
+    nannies: tuple[int, ...]
+
+
+@contextmanager
+def served(workers: int) -> Iterator[Served]:
+    """``dask scheduler`` and so many ``dask worker``s, as docs/cluster.md has one start them, on loopback."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "scheduler.json"
+        words = ["scheduler", "--host", "tcp://127.0.0.1:0", "--no-dashboard", "--scheduler-file", str(file)]
+        worker = ["worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-dashboard", "--resources", "GPU=1"]
+        worker += ["--local-directory", folder]
+        begun = [begin(words), *(begin(worker) for _ in range(workers))]
+        try:
+            end = time.monotonic() + START_SECONDS
+            while not file.exists():
+                if time.monotonic() > end or begun[0].poll() is not None:
+                    raise UserError("`dask scheduler` does not start here.")
+                time.sleep(0.05)
+            address = json.loads(file.read_text(encoding="utf-8"))["address"]
+            yield Served(address, begun[0].pid, tuple(process.pid for process in begun[1:]))
+        finally:
+            for process in reversed(begun):
+                process.terminate()
+            for process in begun:
+                process.wait()
+
+
+def begin(words: list[str]) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "dask", *words]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """CPU time that the processes and those that they started have used; of ended children none."""
+    total = 0.0
+    for pid in pids:
+        parent = psutil.Process(pid)
+        for process in (parent, *parent.children(recursive=True)):
+            times = process.cpu_times()
+            total += times.user + times.system
+    return total
+
+
+def resident_mib(pid: int) -> float:
+    """The resident set of a process in MiB."""
+    return float(psutil.Process(pid).memory_info().rss / MIB)

@@ -1,0 +1,221 @@
+"""The farm at a cluster's scale: the real scheduler, workers, shards and manifest, with images that cost nothing."""
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tabulate import tabulate
+
+from ident3d.bench.processes import cpu_seconds, resident_mib, served
+from ident3d.cluster import connected, embedded_cluster
+from ident3d.errors import UserError
+from ident3d.farm import run_jobs
+from ident3d.jobs import Renders, render_shard
+from ident3d.loaders import manifest
+from ident3d.loaders.making import Job, begin, drop_lost, plan
+from ident3d.loaders.manifest import Entry
+from ident3d.loaders.source import drawn
+from ident3d.progress import progress_bar
+from ident3d.recipe import Recipe
+from ident3d.rendering import adopt_finished
+from ident3d.schedulers import Cluster
+
+SIZE = 16
+PLAIN_SHARDS = 200
+APPENDED = 100
+
+
+class Still:
+    """In a studio's place: the same picture each time, after as long as this."""
+
+    def __init__(self, size: int, seconds: float) -> None:
+        self.picture = np.zeros((size, size, 3), np.uint8)
+        self.seconds = seconds
+
+    def render(self, scene_latents: NDArray[np.float32], *, seed: int, mesh: str) -> NDArray[np.uint8]:
+        time.sleep(self.seconds)
+        return self.picture
+
+
+def still(settings: dict[str, Any], threads: int, gpu_index: int) -> Renders:
+    """A Still of a millisecond an image."""
+    return Still(settings["size"], 1e-3)
+
+
+class Broken(Exception):
+    """Ends the first half of the run, as a killed client would."""
+
+
+@dataclass(frozen=True)
+class Half:
+    """One run over half of the shards. CPU time is in milliseconds a shard; memory in MiB, at the end."""
+
+    shards: int
+    seconds: float
+    first_entry_seconds: float
+    client_ms: float
+    scheduler_ms: float
+    workers_ms: float
+    client_mib: float
+    scheduler_mib: float
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A manifest of so many shards: CPU seconds to do each thing once, and MiB that its entries take."""
+
+    shards: int
+    megabytes: float
+    write: float
+    read: float
+    append: float
+    plan: float
+    mib: float
+
+
+@dataclass(frozen=True)
+class ScaleBench:
+    """A run that is broken off in the middle and resumed, the same work without Dask, and manifests."""
+
+    workers: int
+    images_per_shard: int
+    plain_ms: float
+    embedded_ready: float
+    halves: tuple[Half, Half]
+    resume: float
+    listings: tuple[Listing, ...]
+
+    def table(self) -> str:
+        halves = [
+            (
+                half.shards,
+                f"{half.shards / half.seconds:.0f}",
+                f"{half.first_entry_seconds:.2f}",
+                f"{half.client_ms:.2f}",
+                f"{half.scheduler_ms:.2f}",
+                f"{half.workers_ms:.2f}",
+                f"{half.client_mib:.0f}",
+                f"{half.scheduler_mib:.0f}",
+            )
+            for half in self.halves
+        ]
+        heads = ("shards", "shards/s", "s to first", "ms client", "ms scheduler", "ms workers", "MiB client")
+        first = tabulate(halves, headers=(*heads, "MiB scheduler"), disable_numparse=True)
+        listings = [
+            (
+                f"{listing.shards:,}",
+                f"{listing.megabytes:.0f}",
+                f"{listing.write:.1f}",
+                f"{listing.read:.1f}",
+                f"{1e3 * listing.append:.2f}",
+                f"{listing.plan:.1f}",
+                f"{listing.mib:.0f}",
+            )
+            for listing in self.listings
+        ]
+        heads = ("shards", "MB", "CPU s to write", "CPU s to read", "CPU ms to append", "CPU s to plan", "MiB")
+        second = tabulate(listings, headers=heads, disable_numparse=True)
+        return (
+            f"{first}\n\nCPU ms a shard without Dask: {self.plain_ms:.2f}. "
+            f"An embedded cluster of {self.workers} is ready in {self.embedded_ready:.1f} s. "
+            f"Seconds to resume: {self.resume:.2f}.\n\n{second}"
+        )
+
+
+def bench_scale(
+    *, shards: int = 10_000, images_per_shard: int = 4, workers: int = 2, listed: int = 1_000_000
+) -> ScaleBench:
+    """Hand out `shards` shards of stub images, break off in the middle and resume; list up to `listed` shards."""
+    if min(shards // 20, images_per_shard, workers, listed // 10) < 1:
+        raise UserError("The scale is measured with at least 20 shards of one image, one worker and a list of 10.")
+    begun = time.perf_counter()
+    with embedded_cluster(workers) as client:
+        client.wait_for_workers(workers)
+        ready = time.perf_counter() - begun
+    settings = Recipe(size=SIZE, quality="draft").settings(drawn(0, "train"))
+    with TemporaryDirectory() as scratch, progress_bar(shards, "shards") as bar:
+        folder = Path(scratch)
+        description = begin(folder, settings, shards * images_per_shard, images_per_shard)
+        plain = plain_ms(folder / "plain", settings, images_per_shard)
+        jobs = plan(description, [])
+        first = half(folder, settings, jobs, workers, shards // 2, bar.update)
+        start = time.perf_counter()
+        description, entries = drop_lost(folder, description)
+        rest = plan(description, adopt_finished(folder, description, entries))
+        resume = time.perf_counter() - start
+        second = half(folder, settings, rest, workers, len(rest), bar.update)
+    listings = tuple(listing(number) for number in (listed // 10, listed))
+    return ScaleBench(workers, images_per_shard, plain, ready, (first, second), resume, listings)
+
+
+def plain_ms(folder: Path, settings: dict[str, Any], images: int) -> float:
+    """CPU milliseconds that a shard takes in this process, without Dask."""
+    jobs = plan(begin(folder, settings, PLAIN_SHARDS * images, images), [])
+    start = time.process_time()
+    for job in jobs:
+        manifest.append_entry(folder, render_shard(folder, settings, job, 1, 0, lambda done: None, studio_of=still))
+    return 1e3 * (time.process_time() - start) / len(jobs)
+
+
+def half(
+    folder: Path, settings: dict[str, Any], jobs: list[Job], workers: int, stop: int, tell: Callable[[int], object]
+) -> Half:
+    """Run the jobs on a scheduler of their own, and break off after `stop` of them."""
+    times: list[float] = []
+    with served(workers) as there, connected(Cluster(scheduler=there.address), workers) as client:
+        client.wait_for_workers(workers)
+        groups = {"client": (os.getpid(),), "scheduler": (there.scheduler,), "workers": there.nannies}
+        # the client is the parent of all others, so its own time is asked for in another way
+        used = {name: cpu_seconds(pids) for name, pids in groups.items() if name != "client"}
+        own, start = time.process_time(), time.perf_counter()
+
+        def on_entry(entry: Entry) -> None:
+            manifest.append_entry(folder, entry)
+            times.append(time.perf_counter() - start)
+            tell(1)
+            if len(times) == stop < len(jobs):
+                raise Broken
+
+        with suppress(Broken):
+            run_jobs(client, jobs, folder, settings, threads=1, on_entry=on_entry, patient=True, studio_of=still)
+        spent = {name: cpu_seconds(groups[name]) - before for name, before in used.items()}
+        spent["client"] = time.process_time() - own
+        memory = resident_mib(os.getpid()), resident_mib(there.scheduler)
+    costs = [1e3 * spent[name] / stop for name in ("client", "scheduler", "workers")]
+    return Half(stop, times[-1], times[0], *costs, *memory)
+
+
+def listing(shards: int) -> Listing:
+    """CPU time and memory of a manifest of so many shards, which are not there."""
+    rng, sums = np.random.default_rng(0), (4 * 10**8,) * 3
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        start = time.process_time()
+        manifest.write_entries(
+            folder,
+            (
+                Entry(manifest.shard_name(k, shards), 64 * k, 64, rng.bytes(32).hex(), 1_800_000, sums, sums)
+                for k in range(shards)
+            ),
+        )
+        write = time.process_time() - start
+        before, start = resident_mib(os.getpid()), time.process_time()
+        entries = manifest.read_entries(folder)
+        read, mib = time.process_time() - start, resident_mib(os.getpid()) - before
+        description = begin(folder / "other", Recipe().settings(drawn(0, "train")), 64 * (shards + APPENDED), 64)
+        start = time.process_time()
+        jobs = plan(description, entries)
+        planned = time.process_time() - start
+        start = time.process_time()
+        for job in jobs:
+            manifest.append_entry(folder, Entry(job.name, job.first, job.count, "0" * 64, 1, sums, sums))
+        append = (time.process_time() - start) / len(jobs)
+        size = (folder / manifest.FILE).stat().st_size / 1e6
+    return Listing(shards, size, write, read, append, planned, mib)

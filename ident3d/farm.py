@@ -70,6 +70,7 @@ class Task:
     settings: Settings
     threads: int
     topic: str
+    tell_seconds: float
     studio_of: StudioOf
 
 
@@ -91,7 +92,7 @@ def work(pickled: bytes) -> Finished | Hopeless:
         known = worker.state.tasks.get(key)
         if known is None or known.state == "cancelled":
             raise Cancelled
-        if time.monotonic() - told > TELL_SECONDS:
+        if time.monotonic() - told >= task.tell_seconds:
             told = time.monotonic()
             worker.log_event(task.topic, {"worker": worker.address, "first": job.first, "done": done})
 
@@ -140,6 +141,7 @@ def run_jobs(
     on_note: Callable[[str], object] = lambda note: None,
     stall_seconds: float | None = None,
     patient: bool = False,
+    tell_seconds: float = TELL_SECONDS,
     studio_of: StudioOf = warm_studio,
 ) -> None:
     """Run every job, trying each RETRIES more times.
@@ -150,7 +152,7 @@ def run_jobs(
     takes.
     """
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    task = Task(str(folder.absolute()), settings, threads, f"ident3d-{uuid.uuid4()}", studio_of)
+    task = Task(str(folder.absolute()), settings, threads, f"ident3d-{uuid.uuid4()}", tell_seconds, studio_of)
     watch = Watch(client, stall_seconds or STALL_SECONDS * max(1, (settings["size"] / 224) ** 2), patient, on_note)
     client.subscribe_topic(task.topic, lambda event: messages.put(event[1]))
     waiting, running = list(reversed(jobs)), dict[Future[Finished | Hopeless], Job]()

@@ -1,41 +1,47 @@
-"""How the render farm scales with workers, and how a worker's memory grows over a long run."""
+"""How the render farm scales with workers, what it costs over plain processes, and how a worker's memory grows."""
 
+import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import psutil
 from tabulate import tabulate
 
-from ident3d.cluster import embedded_cluster
+from ident3d.bench.processes import cpu_seconds, resident_mib, served
+from ident3d.cluster import connected
 from ident3d.errors import UserError
 from ident3d.farm import Failure, run_jobs
+from ident3d.jobs import render_shard
+from ident3d.loaders.folder import read_description
 from ident3d.loaders.making import begin, plan
 from ident3d.loaders.source import drawn
 from ident3d.processors import cores
 from ident3d.progress import progress_bar
 from ident3d.recipe import THREE_D_IDENT, Recipe
-
-MIB = 2**20
+from ident3d.schedulers import Cluster
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the farm. Memory is the resident set of the largest worker, by images rendered per worker."""
+    """One run. Memory is the resident set of the largest worker, by images rendered per worker; CPU time is of all."""
 
+    kind: str
     workers: int
     images: int
     images_per_second: float
+    cpu_per_image: float
     start_seconds: float
     memory_mib: tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True)
 class FarmBench:
-    """Runs with different numbers of workers; the first is the baseline."""
+    """Runs of several kinds with different numbers of workers; the first is the baseline."""
 
     cores: int
     runs: tuple[Run, ...]
@@ -44,45 +50,83 @@ class FarmBench:
         base = self.runs[0].images_per_second
         rows = [
             (
+                run.kind,
                 run.workers,
                 run.images,
                 f"{run.images_per_second:.2f}",
                 f"{run.images_per_second / base:.2f}",
+                f"{run.cpu_per_image:.3f}",
                 f"{run.start_seconds:.1f}",
                 ", ".join(f"{mib:.0f} at {images}" for images, mib in run.memory_mib),
             )
             for run in self.runs
         ]
-        headers = ("workers", "images", "images/s", "ratio", "s to first image", "MiB a worker at images rendered")
-        return tabulate(rows, headers=headers, disable_numparse=True)
+        heads = (
+            "run",
+            "workers",
+            "images",
+            "images/s",
+            "ratio",
+            "CPU s an image",
+            "s to first",
+            "MiB a worker at images",
+        )
+        return tabulate(rows, headers=heads, disable_numparse=True)
 
 
-def bench_farm(recipe: Recipe = THREE_D_IDENT, *, workers: Sequence[int] = (1, 2), images: int = 60) -> FarmBench:
-    """Render `images` images a worker with each number of workers; rates are between the first image and the last."""
+def bench_farm(
+    recipe: Recipe = THREE_D_IDENT, *, workers: Sequence[int] = (1, 2), images: int = 60, scheduler: bool = False
+) -> FarmBench:
+    """Render `images` images a worker with each number of workers; rates are between the first image and the last.
+
+    With `scheduler`, the same numbers of plain processes that know nothing of each other come first, and last the
+    workers of a scheduler begun as docs/cluster.md does.
+    """
     recipe.check()
     if images < 10 or min(workers) < 1:
         raise UserError("The farm is measured with at least one worker and 10 images for each.")
-    return FarmBench(cores(), tuple(measure(recipe, number, images) for number in workers))
+    kinds = (alone, embedded, of_a_scheduler) if scheduler else (embedded,)
+    return FarmBench(cores(), tuple(kind(recipe, number, images) for kind in kinds for number in workers))
 
 
-def measure(recipe: Recipe, workers: int, images: int) -> Run:
-    """One run of the farm into a scratch folder."""
+def embedded(recipe: Recipe, workers: int, images: int) -> Run:
+    """The farm as `render` has it on one machine."""
+    return measure(recipe, workers, images, Cluster(), ())
+
+
+def of_a_scheduler(recipe: Recipe, workers: int, images: int) -> Run:
+    """The farm on the workers of another scheduler."""
+    with served(workers) as there:
+        run = measure(recipe, workers, images, Cluster(scheduler=there.address), (there.scheduler, *there.nannies))
+    return replace(run, kind="of a scheduler")
+
+
+def shard_images(images: int) -> int:
+    return min(50, max(5, images // 5))
+
+
+def measure(recipe: Recipe, workers: int, images: int, cluster: Cluster, elsewhere: Sequence[int]) -> Run:
+    """One run of the farm into a scratch folder; `elsewhere` are its processes that are not children of this one."""
     total = workers * images
     marks = sorted({max(1, images // 10), images // 2, images})
     memory: dict[int, float] = {}
     begun = time.perf_counter()
     times: list[float] = []
-    with TemporaryDirectory() as scratch, progress_bar(total, "images") as bar, embedded_cluster(workers) as client:
+    cpu: list[float] = []
+    with TemporaryDirectory() as scratch, progress_bar(total, "images") as bar, connected(cluster, workers) as client:
         settings = recipe.settings(drawn(recipe.seed, recipe.split))
-        description = begin(Path(scratch), settings, total, min(50, max(5, images // 5)))
+        description = begin(Path(scratch), settings, total, shard_images(images))
+        client.wait_for_workers(workers)
         pids = client.run(os.getpid).values()
 
         def on_images(change: int) -> None:
             times.extend([time.perf_counter()] * change)
             bar.update(change)
+            if (not cpu and len(times) >= workers) or len(times) == total:
+                cpu.append(time.process_time() + cpu_seconds({*pids, *elsewhere[:1]}))
             mark = len(times) // workers
             if mark in marks and mark not in memory:
-                memory[mark] = max(psutil.Process(pid).memory_info().rss for pid in pids) / MIB
+                memory[mark] = max(map(resident_mib, pids))
 
         failures: list[Failure] = []
         run_jobs(
@@ -94,10 +138,47 @@ def measure(recipe: Recipe, workers: int, images: int) -> Run:
             on_entry=lambda entry: None,
             on_images=on_images,
             on_failure=failures.append,
+            tell_seconds=0,
         )
     if failures:
         raise UserError(f"The farm failed: {failures[0].reason}")
     # the last images of a run are rendered by fewer workers than there are, so the rate leaves them out
     full = times[: max(2, total - 5 * workers)]
     rate = (len(full) - workers) / (full[-1] - full[workers - 1])
-    return Run(workers, total, rate, times[0] - begun, tuple(sorted(memory.items())))
+    used = (cpu[-1] - cpu[0]) / (total - workers)
+    return Run("embedded", workers, total, rate, used, times[0] - begun, tuple(sorted(memory.items())))
+
+
+ALONE = "import sys; from ident3d.bench.farm import render_alone; render_alone(sys.argv[1])"
+
+
+def alone(recipe: Recipe, workers: int, images: int) -> Run:
+    """So many processes of their own, each with a dataset of its own: what a farm can reach at best."""
+    with TemporaryDirectory() as scratch:
+        folders = [Path(scratch) / str(number) for number in range(workers)]
+        settings = recipe.settings(drawn(recipe.seed, recipe.split))
+        for folder in folders:
+            begin(folder, settings, images, shard_images(images))
+        command = [sys.executable, "-c", ALONE]
+        running = [subprocess.Popen([*command, str(folder)], stdout=subprocess.PIPE, text=True) for folder in folders]
+        results = [json.loads(process.communicate()[0].splitlines()[-1]) for process in running]
+    rate = sum((images - 1) / result["seconds"] for result in results)
+    cpu = sum(result["cpu"] for result in results) / workers / (images - 1)
+    start = max(result["start"] for result in results)
+    return Run("plain processes", workers, workers * images, rate, cpu, start, ())
+
+
+def render_alone(folder: str) -> None:
+    """Render all shards of a dataset in this process; print the time between the first image and the last."""
+    begun, path = time.perf_counter(), Path(folder)
+    description = read_description(path)
+    times: list[tuple[float, float]] = []
+
+    def on_image(done: int) -> None:
+        if done:
+            times.append((time.perf_counter(), time.process_time()))
+
+    for job in plan(description, []):
+        render_shard(path, description.settings, job, 1, 0, on_image)
+    (first, first_cpu), (last, last_cpu) = times[0], times[-1]
+    print(json.dumps({"seconds": last - first, "cpu": last_cpu - first_cpu, "start": first - begun}))

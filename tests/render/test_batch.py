@@ -1,0 +1,86 @@
+"""Clusters that are begun for the run: Slurm's commands stand in a folder of ours, all else is real."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from render.conftest import TINY, contents
+
+from ident3d.cli import main
+from ident3d.rendering import render
+
+pytestmark = pytest.mark.bpy
+
+# what a batch system does with a job's script, on the very machine
+SBATCH = """#!/bin/sh
+grep -v '^#SBATCH' "$1" > {folder}/script.$$
+setsid sh {folder}/script.$$ > {folder}/job.$$.log 2>&1 < /dev/null &
+echo $! >> {folder}/jobs
+echo $!
+"""
+SCANCEL = """#!/bin/sh
+for job; do kill -KILL -- -$job 2>/dev/null; echo $job >> {folder}/cancelled; done
+true
+"""
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "slurm"
+    folder.mkdir()
+    for name, text in (("sbatch", SBATCH), ("scancel", SCANCEL)):
+        (folder / name).write_text(text.format(folder=folder))
+        (folder / name).chmod(stat.S_IRWXU)
+    monkeypatch.setenv("HOME", str(tmp_path))  # where the certificates of the run go
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return folder
+
+
+def run(*words: str) -> "subprocess.CompletedProcess[str]":
+    """In a process of its own: dask-jobqueue closes its files when that ends."""
+    command = [sys.executable, "-m", "ident3d", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_slurm_jobs_render_and_are_cancelled_at_the_end(slurm: Path, tmp_path: Path) -> None:
+    pytest.importorskip("dask_jobqueue")
+    render(16, TINY, out=tmp_path / "here", workers=1, shard_size=4, show_progress=False)
+    words = ["render", "--scene", TINY.world.scene, "--n", "16", "--size", "32", "--quality", "draft"]
+    words += ["--shard-size", "4", "--out", str(tmp_path / "data"), "--cluster", "slurm", "--jobs", "2"]
+    words += ["--cluster-option", f"python={sys.executable}", "--cluster-option", "interface=lo"]
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    assert contents(tmp_path / "data") == contents(tmp_path / "here")
+    started, cancelled = ((slurm / name).read_text().split() for name in ("jobs", "cancelled"))
+    assert len(started) == 2
+    assert set(started) <= set(cancelled)
+    script = next(slurm.glob("script.*")).read_text()
+    assert "tls://127.0.0.1" in script
+    assert "--nthreads 1" in script
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--cluster", "slurm", "--jobs", "1", "--cluster-option", "cors=1"], "SLURMCluster could not be begun"),
+        (["--cluster", "slurm", "--jobs", "1", "--cluster-option", "cores"], "takes NAME=VALUE"),
+    ],
+)
+def test_options_that_are_none(words: list[str], sentence: str, slurm: Path, tmp_path: Path) -> None:
+    pytest.importorskip("dask_jobqueue")
+    done = run("render", "--n", "8", "--out", str(tmp_path / "data"), *words)
+    assert done.returncode == 2, done.stderr
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_its_package_the_sentence_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dask_kubernetes", None)
+    words = ["render", "--n", "8", "--out", str(tmp_path / "data"), "--cluster", "k8s", "--jobs", "2"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2, result.output
+    assert "--cluster k8s needs dask-kubernetes: pip install 'ident3d[cluster]'." in result.stderr

@@ -167,7 +167,7 @@ def run_jobs(
                 future = client.submit(eval, WORK, names, key=key, retries=RETRIES, resources=resources)
                 running[future], watch.done[job.first] = job, job.already
                 future.add_done_callback(messages.put)
-            watch.look([future.key for future in running])
+            watch.look([str(future.key) for future in running])
             try:
                 message = messages.get(timeout=1.0)
             except queue.Empty:

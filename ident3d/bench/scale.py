@@ -190,8 +190,16 @@ def half(
         spent = {name: cpu_seconds(groups[name]) - before for name, before in used.items()}
         spent["client"] = time.process_time() - own
         memory = resident_mib(os.getpid()), resident_mib(there.scheduler)
-    costs = [1e3 * spent[name] / stop for name in ("client", "scheduler", "workers")]
-    return Half(stop, times[-1], times[0], *costs, *memory)
+    return Half(
+        shards=stop,
+        seconds=times[-1],
+        first_entry_seconds=times[0],
+        client_ms=1e3 * spent["client"] / stop,
+        scheduler_ms=1e3 * spent["scheduler"] / stop,
+        workers_ms=1e3 * spent["workers"] / stop,
+        client_mib=memory[0],
+        scheduler_mib=memory[1],
+    )
 
 
 READ = """

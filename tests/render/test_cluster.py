@@ -165,7 +165,7 @@ def test_a_job_on_a_gpu_waits_for_a_worker_that_has_one(dask: DaskProcesses, tmp
     dask.add_worker()
     client = start(tmp_path / "data", dask, "--device", "hip")
     with pytest.raises(subprocess.TimeoutExpired):
-        client.communicate(timeout=6)
+        client.communicate(timeout=4)
     dask.add_worker("--resources", "GPU=1")
     _, error = client.communicate(timeout=60)
     assert "Blender finds no hip GPU" in error

@@ -23,7 +23,7 @@ echo $! >> {folder}/jobs
 echo $!
 """
 SCANCEL = """#!/bin/sh
-for job; do kill -KILL -- -$job 2>/dev/null; echo $job >> {folder}/cancelled; done
+for job; do kill -KILL -$job; echo $job >> {folder}/cancelled; done
 true
 """
 

@@ -59,7 +59,7 @@ def test_a_host_that_is_cut_off_loses_nothing(
     hosts: tuple[str, ...], certificates: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     render(64, TINY, out=tmp_path / "here", workers=1, shard_size=4, show_progress=False)
-    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP", "5s")
+    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP", "12s")
     tls = [f"--tls-ca-file={certificates['ca']}", f"--tls-cert={certificates['cert']}"]
     tls += [f"--tls-key={certificates['key']}"]
     with DaskProcesses(tmp_path / "dask", "tls://10.77.0.1", tls) as dask:

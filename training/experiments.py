@@ -53,9 +53,9 @@ class Experiment:
         return found
 
 
-# Pairs are wider than asked for once they are matched to rendered images: .19 among 12,000 with seven latents, .25 among
-# 20,000 with ten, where .1 was asked for. The bound that fits is 2/(σ√2) of that, 7.4 and 5.7; it starts below, because
-# a tight box turns the codes onto its axes sooner (MCC .76 against .63 after 220 steps of 128 pairs).
+# Pairs are wider than asked for once they are matched to rendered images: .19 among 12,000 with seven latents, .25
+# among 20,000 with ten, where .1 was asked for. The bound that fits is 2/(σ√2) of that, 7.4 and 5.7; it starts below,
+# because a tight box turns the codes onto its axes sooner (MCC .76 against .63 after 220 steps of 128 pairs).
 MINI: Final = Settings(batch=128, lr=2e-3, schedule="onecycle", space_lr=1e-3)
 BOX: Final = {"space": "box", "cond": "normal"}
 

@@ -231,3 +231,41 @@ def test_a_damaged_checkpoint_is_one_sentence(path: Path, tmp_path: Path, conten
     (run / checkpoint.FILE).write_bytes(content)
     with pytest.raises(UserError, match="is not a checkpoint of ident3d"):
         quick(path, PLAIN, run, resume=True)
+
+
+def other_checkpoint(run: Path, **change: Any) -> None:
+    checkpoint.save(run, replace(checkpoint.load(run), **change))
+
+
+def test_moments_that_do_not_fit_are_refused_before_a_fused_step_reads_beyond_them(path: Path, tmp_path: Path) -> None:
+    run = quick(path, replace(PLAIN, steps=2), tmp_path / "run")
+    tensors = checkpoint.load(run).tensors
+    weights = {name: value for name, value in tensors.items() if not name.startswith("optimiser.")}
+    for wrong in (
+        weights,
+        tensors | {"optimiser.0.exp_avg": torch.ones(1)},
+        tensors | {"optimiser.x.exp_avg": torch.ones(1)},
+        tensors | {"optimiser.99.step": torch.ones(())},
+        {name: value for name, value in tensors.items() if name != "optimiser.1.exp_avg_sq"},
+    ):
+        other_checkpoint(run, tensors=wrong)
+        with pytest.raises(UserError, match="moments are not those of this optimiser's parameters"):
+            quick(path, PLAIN, run, resume=True)
+    other_checkpoint(run, tensors=tensors)
+    quick(path, PLAIN, run, resume=True)
+
+
+def test_a_parameter_that_no_loss_reaches_has_no_moments_and_its_run_resumes(path: Path, tmp_path: Path) -> None:
+    idle = replace(PLAIN, encoder="tiny:idle")
+    whole = quick(path, idle, tmp_path / "whole")
+    run = quick(path, replace(idle, steps=2), tmp_path / "run")
+    quick(path, idle, run, resume=True)
+    assert_same_state(whole, run)
+
+
+@pytest.mark.parametrize("loader", [{}, {"epoch": 0}])
+def test_a_checkpoint_says_where_its_loader_was(path: Path, tmp_path: Path, loader: dict[str, Any]) -> None:
+    run = quick(path, replace(PLAIN, steps=2), tmp_path / "run")
+    other_checkpoint(run, loader=loader)
+    with pytest.raises(UserError, match="does not say where the loader was"):
+        quick(path, PLAIN, run, resume=True)

@@ -21,6 +21,14 @@ def plain(outputs: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 32), nn.Tanh(), nn.Linear(32, outputs))
 
 
+def idle(outputs: int) -> nn.Module:
+    """With a layer that no image ever meets."""
+    network = plain(outputs)
+    network.register_module("unused", nn.Linear(3, 3))
+    network.forward = lambda x: nn.Sequential(*list(network)[:-1])(x)  # type: ignore[method-assign]
+    return network
+
+
 def small(outputs: int) -> nn.Module:
     """For images of 8 pixels and no others."""
     return nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, outputs))

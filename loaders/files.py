@@ -14,6 +14,10 @@ from ident3d.errors import UserError
 TEMPORARY = ".partial-"
 
 
+class Busy(UserError):
+    """Another living process writes to the folder."""
+
+
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
@@ -74,7 +78,7 @@ def lock(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             holder = os.read(descriptor, 200).decode(errors="replace").strip() or "another process"
             os.close(descriptor)
-            raise UserError(f"{folder} is being written by {holder}; wait for it, or stop it first.") from None
+            raise Busy(f"{folder} is being written by {holder}; wait for it, or stop it first.") from None
         except OSError as error:
             os.close(descriptor)
             raise UserError(f"The file system of {folder} does not lock files ({error.strerror}).") from None

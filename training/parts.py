@@ -12,8 +12,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
-from ident3d.loaders.files import lock
-from ident3d.loaders.folder import differences
+from ident3d.loaders.files import lock, remove_partial_files
+from ident3d.loaders.folder import differences, is_dataset
 from ident3d.loaders.images import ImageDataset
 from ident3d.loaders.loader import Loader, make_loader
 from ident3d.loaders.pair_dataset import PairDataset
@@ -80,19 +80,23 @@ def opened(
     if settings.sync_bn and (here.device.type != "cuda" or here.world == 1):
         raise UserError("--sync-bn is for several ranks on CUDA, under torchrun.")
     folder = out or data_root(root) / "runs" / default_name(settings, path)
+    if is_dataset(folder):
+        raise UserError(f"{folder} is a dataset; a run takes a folder of its own, --out.")
     facts = data_facts(path, description)
-    resumed = None
-    if (folder / checkpoint.FILE).exists():
-        if not resume:
-            raise UserError(f"{folder} holds a run already; go on with --resume, or choose another --out.")
-        resumed = open_run(folder)
-        check_same(resumed, settings, facts)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         holding = lock(folder) if here.first else nullcontext()
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
     with holding:
+        if here.first:
+            remove_partial_files(folder)  # of a run that was killed while it saved
+        resumed = None
+        if (folder / checkpoint.FILE).exists():  # asked by the lock's holder: another process may just have ended here
+            if not resume:
+                raise UserError(f"{folder} holds a run already; go on with --resume, or choose another --out.")
+            resumed = open_run(folder)
+            check_same(resumed, settings, facts)
         yield Order(folder, images, facts, settings, resumed)
 
 

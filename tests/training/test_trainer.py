@@ -8,7 +8,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ import torch
 from synthetic import make_dataset
 
 from ident3d.errors import UserError
-from ident3d.training import checkpoint
+from ident3d.loaders.files import TEMPORARY, Busy, lock
+from ident3d.training import checkpoint, parts
 from ident3d.training.log import read_log
 from ident3d.training.run import open_run
 from ident3d.training.settings import Settings
@@ -215,6 +217,40 @@ def test_a_run_is_not_begun_twice_nor_resumed_as_another(path: Path, tmp_path: P
     other = make_dataset(tmp_path / "other", N, seed=1)
     with pytest.raises(UserError, match="begun on other images"):
         quick(other, PLAIN, run, resume=True)
+
+
+def test_a_run_that_another_process_ends_just_before_we_hold_its_folder_is_not_begun_anew(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, others = tmp_path / "run", iter([1])
+
+    @contextmanager
+    def after_another(folder: Path) -> Iterator[None]:
+        if next(others, None):
+            quick(path, PLAIN, out)
+        with lock(folder):
+            yield
+
+    monkeypatch.setattr(parts, "lock", after_another)
+    with pytest.raises(UserError, match="holds a run already"):
+        quick(path, replace(PLAIN, lr=0.1), out)
+    assert open_run(out).settings.lr == PLAIN.lr
+
+
+def test_a_run_is_one_process_at_a_time(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    left = tmp_path / f"run/{TEMPORARY}left by a kill"
+    left.touch()
+    with lock(tmp_path / "run"), pytest.raises(Busy, match=f"is being written by process {os.getpid()}"):
+        quick(path, PLAIN, tmp_path / "run")
+    assert left.exists()
+    quick(path, PLAIN, tmp_path / "run")
+    assert not left.exists()
+
+
+def test_a_run_does_not_move_into_a_dataset(path: Path) -> None:
+    with pytest.raises(UserError, match="is a dataset; a run takes a folder of its own"):
+        quick(path, PLAIN, path)
 
 
 def test_a_checkpoint_of_another_architecture_is_refused(path: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ident3d.errors import UserError
+from ident3d.latents.worlds import World
 from ident3d.loaders.files import write_json
 from ident3d.loaders.folder import is_dataset, read_description
 from ident3d.loaders.images import ImageDataset
@@ -24,11 +25,12 @@ from ident3d.training.experiments import Data, Experiment, Row
 from ident3d.training.identity import identity_r2
 from ident3d.training.log import read_log
 from ident3d.training.memory import keep_memory
+from ident3d.training.parts import pairing
 from ident3d.training.precision import chosen_precision, seconds_of_pass
 from ident3d.training.processes import device_of, on_device
 from ident3d.training.report import read_scores, write_report
 from ident3d.training.run import new_encoder
-from ident3d.training.settings import CONDITIONALS, Settings, completed, moving_latents
+from ident3d.training.settings import Settings, completed, moving_latents
 from ident3d.training.trainer import train
 
 FILE = "result.json"
@@ -185,7 +187,7 @@ def run_cell(experiment: Experiment, cell: Cell, base: Path, device: str, show_p
     figures = experiments.figures(experiment, scores["scores"], run.latents)
     facts = {"settings": run.settings.as_dict(), "precision": run.precision, **run.facts}
     log_seconds = sum(line["seconds"] for line in read_log(run.path))
-    finish(cell, figures, log_seconds, facts | {"widths": realised_widths(paths["train"], run.settings)})
+    finish(cell, figures, log_seconds, facts | {"widths": realised_widths(paths["train"], run.settings, run.world)})
 
 
 def finish(cell: Cell, figures: dict[str, float], seconds: float, facts: dict[str, Any]) -> None:
@@ -201,21 +203,11 @@ def finish(cell: Cell, figures: dict[str, float], seconds: float, facts: dict[st
     write_json(cell.folder / FILE, vars(result))
 
 
-def realised_widths(path: Path, s: Settings) -> dict[str, float | None]:
+def realised_widths(path: Path, s: Settings, world: World) -> dict[str, float | None]:
     """Latent by latent the mean |z̃ - z| of matched pairs over the mean that was asked for; None where it is held."""
     if s.images_alone:
         return {}
-    found = pairs(
-        path,
-        CONDITIONALS[s.cond],
-        s.sigma,
-        p=s.cond_p or 3.0,
-        only=s.only or None,
-        same_class=s.same_class,
-        search=s.search,
-        seed=s.seed,
-        count=WIDTH_PAIRS,
-    )
+    found = pairs(path, **pairing(s, world), count=WIDTH_PAIRS)
     columns = zip(found.names, found.asked_mean, found.realised_mean, strict=True)
     return {name: round(got / asked, 3) if asked else None for name, asked, got in columns}
 

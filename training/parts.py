@@ -171,20 +171,23 @@ def loader_for(order: Order, here: Place, workers: int | None) -> Loader:
 
 
 def pair_dataset(path: Path | str, s: Settings, world: World) -> PairDataset:
-    """The pairs that the settings ask for. On the periodic variant vmf is for the sphere, with a normal on the box."""
+    """The pairs that the settings ask for."""
+    return PairDataset(path, **pairing(s, world), latents=moving_latents(world))
+
+
+def pairing(s: Settings, world: World) -> dict[str, Any]:
+    """How pairs are drawn and matched. On the periodic variant vmf is for the sphere, with a normal on the box."""
     both = world.periodic and s.cond == "vmf"
-    return PairDataset(
-        path,
-        "normal,vmf" if both else CONDITIONALS[s.cond],
-        s.sigma,
-        s.seed,
-        p=s.cond_p or 3.0,
-        kappa=1 / s.sigma if both else None,
-        only=s.only or None,
-        same_class=s.same_class,
-        search=s.search,
-        latents=moving_latents(world),
-    )
+    shape = {} if s.cond_p is None else {"p": s.cond_p}
+    return shape | {
+        "cond": "normal,vmf" if both else CONDITIONALS[s.cond],
+        "sigma": s.sigma,
+        "kappa": 1 / s.sigma if both else None,
+        "only": s.only or None,
+        "same_class": s.same_class,
+        "search": s.search,
+        "seed": s.seed,
+    }
 
 
 def views_for(s: Settings, pixels: Pixels, generator: torch.Generator) -> MakeViews:

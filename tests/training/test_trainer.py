@@ -170,6 +170,12 @@ def test_a_researchers_own_loss(path: Path, tmp_path: Path, capsys: pytest.Captu
     assert open_run(run).settings.loss == "tiny:squared"
 
 
+def test_a_researchers_own_supervised_loss_gets_codes_and_latents(path: Path, tmp_path: Path) -> None:
+    own = replace(PLAIN, supervised=True, loss="tiny:weighed", batch=N, steps=40, lr=3e-3)
+    lines = read_log(quick(path, own, tmp_path / "run"))
+    assert lines[-1]["loss"] < 0.9 * lines[0]["loss"]
+
+
 def test_nan_ends_a_run_and_is_never_saved(path: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"loss is nan by step 3.*checkpoint of step 2 is intact"):
         quick(path, replace(PLAIN, encoder="tiny:broken"), tmp_path / "run", save_every=1)

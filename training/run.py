@@ -107,7 +107,7 @@ def open_run(path: Path | str) -> Run:
         mean, std = (tuple(map(float, content["pixels"][name])) for name in ("mean", "std"))
         data, precision, facts = content["data"], str(content["precision"]), content["facts"]
         World.from_dict(data["settings"]["world"])
-        wanted = {"path": str, "n": int, "size": int}
+        wanted = {"path": str, "n": int, "size": int, "shards_sha256": str}
         if not all(isinstance(data[name], kind) for name, kind in wanted.items()) or not isinstance(facts, dict):
             raise TypeError("its data are of a wrong kind")
     except (ValueError, KeyError, TypeError, AttributeError) as error:

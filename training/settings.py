@@ -1,7 +1,7 @@
 """What a training run is: one frozen record that goes into the run's JSON, and what is refused before it starts."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, get_type_hints
 
 from ident3d.errors import UserError, unknown
 from ident3d.latents.worlds import World
@@ -53,7 +53,15 @@ class Settings:
 
     @classmethod
     def from_dict(cls, recorded: dict[str, Any]) -> "Settings":
-        return cls(**recorded | {"only": tuple(recorded["only"])})
+        """The settings that a run recorded, every None of them decided; a TypeError for anything else."""
+        settings = cls(**recorded | {"only": tuple(map(str, recorded["only"]))})
+        for name, kind in (get_type_hints(cls) | {"only": tuple}).items():
+            given = getattr(settings, name)
+            if not isinstance(float(given) if type(given) is int and isinstance(0.0, kind) else given, kind):
+                raise TypeError(f"{name} is {given!r}")
+        if None in (settings.space, settings.loss, settings.dim, settings.size) or settings.cond not in VIEWS:
+            raise TypeError("its settings leave something open")
+        return settings
 
     @property
     def images_alone(self) -> bool:

@@ -151,6 +151,30 @@ def test_evaluate_refuses_other_scenes_and_smaller_images(root: Path, tmp_path: 
         evaluate_run(root / "train", small)
 
 
+@pytest.mark.parametrize(
+    ("where", "name", "value"),
+    [
+        ("settings", "dim", "x"),
+        ("settings", "batch", "64"),
+        ("settings", "bound", "a"),
+        ("settings", "encoder", 5),
+        ("settings", "space", None),
+        ("settings", "size", None),
+        ("settings", "only", None),
+        ("settings", "cond", "other"),
+        ("settings", "new", 1),
+        ("data", "shards_sha256", None),
+        ("data", "n", "many"),
+    ],
+)
+def test_a_changed_run_file_is_one_sentence(root: Path, tmp_path: Path, where: str, name: str, value: object) -> None:
+    content = json.loads((root / "run/run.json").read_text())
+    content[where][name] = value
+    (tmp_path / "run.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match="does not say what a run must"):
+        open_run(tmp_path)
+
+
 def test_an_import_path_is_never_taken_from_a_file(root: Path) -> None:
     with pytest.raises(UserError, match="say --encoder tiny:plain"):
         trained_encoder(open_run(root / "run"))

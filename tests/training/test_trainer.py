@@ -117,7 +117,7 @@ def test_an_interrupt_saves_the_step_under_way(path: Path, tmp_path: Path) -> No
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) != 0
-    assert open_run(tmp_path / "run").steps_done >= 3
+    assert checkpoint.load(tmp_path / "run").step >= 3
 
 
 def test_two_ranks_equal_one_process_with_the_joint_batch(path: Path, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_researchers_own_supervised_loss_gets_codes_and_latents(path: Path, tm
 def test_nan_ends_a_run_and_is_never_saved(path: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"loss is nan by step 3.*checkpoint of step 2 is intact"):
         quick(path, replace(PLAIN, encoder="tiny:broken"), tmp_path / "run", save_every=1)
-    assert open_run(tmp_path / "run").steps_done == 2
+    assert checkpoint.load(tmp_path / "run").step == 2
 
 
 def test_collapse_is_said(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -211,7 +211,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(path: Path, tmp_path: Path) -> N
     assert (run / checkpoint.FILE).read_bytes() == before
     assert not list(run.glob(".partial-*"))
     quick(path, PLAIN, run, resume=True)
-    assert open_run(run).steps_done == PLAIN.steps
+    assert checkpoint.load(run).step == PLAIN.steps
 
 
 def test_a_run_is_not_begun_twice_nor_resumed_as_another(path: Path, tmp_path: Path) -> None:

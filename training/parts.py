@@ -211,5 +211,5 @@ def network_of(model: Encoder, s: Settings, here: Place) -> nn.Module:
     if here.world > 1:
         network = DistributedDataParallel(network, [here.device] if here.device.type == "cuda" else None)
     if s.compile:
-        network = torch.compile(network)  # type: ignore[assignment]
+        network.compile()  # in place: what it is, a DistributedDataParallel or not, still shows
     return network

@@ -113,6 +113,17 @@ def test_codes_are_float32_under_autocast(space: OutputSpace) -> None:
         assert space(nn.Linear(5, 4)(torch.ones(2, 5))).dtype == torch.float32
 
 
+def test_the_head_computes_in_float32_under_autocast() -> None:
+    torch.manual_seed(0)
+    model = Encoder(nn.Linear(5, 30), Unbounded(3))
+    x = torch.randn(64, 5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        features, codes = model.backbone(x), model(x)
+    assert features.dtype == torch.bfloat16
+    assert torch.equal(codes, model.head(features.float()))
+    assert not torch.equal(codes, codes.bfloat16().float())
+
+
 def test_products_keep_their_coordinates_in_order() -> None:
     space = output_space("box*sphere*unbounded*box", [2, 3, 1, 1], bound=[5, 6, 7], radius=2, learnable=False)
     x = torch.randn(4, 7)

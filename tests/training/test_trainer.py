@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import numpy as np
@@ -311,3 +312,11 @@ def test_a_checkpoint_says_where_its_loader_was(path: Path, tmp_path: Path, load
     other_checkpoint(run, loader=loader)
     with pytest.raises(UserError, match="does not say where the loader was"):
         quick(path, PLAIN, run, resume=True)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch's own
+@pytest.mark.skipif(which("c++") is None, reason="torch.compile needs a C++ compiler on a CPU")
+def test_a_compiled_encoder_has_the_same_gradients_in_chunks_too(path: Path, tmp_path: Path) -> None:
+    plain = quick(path, replace(PLAIN, steps=2), tmp_path / "plain")
+    compiled = quick(path, replace(PLAIN, steps=2, compile=True, chunk=16), tmp_path / "compiled")
+    assert_same_gradients(plain, compiled)

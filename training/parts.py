@@ -24,7 +24,7 @@ from ident3d.training.encoders import Encoder, parameter_groups
 from ident3d.training.folders import training_folder
 from ident3d.training.objective import Objective
 from ident3d.training.pixels import Pixels
-from ident3d.training.precision import chosen_precision
+from ident3d.training.precision import check_precision, chosen_precision
 from ident3d.training.processes import Place, agreed, on_device
 from ident3d.training.run import Run, circumstances, data_facts, default_name, new_encoder, open_run, write_run
 from ident3d.training.settings import CONDITIONALS, PRECISIONS, Settings, completed, moving_latents
@@ -128,6 +128,7 @@ def built(order: Order, here: Place, workers: int | None) -> Parts:
     step, resumed = 0, order.resumed
     if resumed:
         run = replace(resumed, settings=s)
+        check_precision(run.precision, device, pixels.size or order.images.size)  # it may have begun on a GPU
     else:
         run = Run(order.path, s, order.data, pixels, precision_here(s, model, pixels, device), circumstances(device))
     if run.precision == "fp16":

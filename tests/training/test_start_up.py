@@ -12,7 +12,7 @@ from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.training.log import Log
 from ident3d.training.precision import SMALLEST_IN_BF16, chosen_precision, cpu_has_bf16
-from ident3d.training.processes import device_of
+from ident3d.training.processes import device_of, place
 from ident3d.training.resnet import resnet18
 from ident3d.training.settings import Settings, completed
 from ident3d.training.trainer import rate_factor
@@ -64,6 +64,16 @@ def test_devices() -> None:
     for name in ("gpu", "meta"):
         with pytest.raises(UserError, match=r"There is no device 'gpu'|trains on cpu, cuda or mps"):
             device_of(name)
+    if not torch.backends.mps.is_available():
+        with pytest.raises(UserError, match="no Apple GPU here"):
+            device_of("mps")
+
+
+def test_a_world_without_a_rank_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.delenv("RANK", raising=False)
+    with pytest.raises(UserError, match="start ranks with torchrun, or unset WORLD_SIZE"), place("cpu"):
+        pass
 
 
 def test_one_cycle_goes_up_and_down() -> None:

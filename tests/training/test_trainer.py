@@ -260,6 +260,19 @@ def test_a_run_does_not_move_into_a_dataset(path: Path) -> None:
         quick(path, PLAIN, path)
 
 
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_a_run_from_a_gpu_does_not_go_on_in_a_format_that_this_cpu_lacks(
+    path: Path, tmp_path: Path, precision: str
+) -> None:
+    run = quick(path, PLAIN, tmp_path / "run")
+    content = json.loads((run / "run.json").read_text())
+    for record in (content, content["settings"]):
+        record["precision"] = precision
+    (run / "run.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"needs a GPU|needs images of at least 32 pixels"):
+        quick(path, replace(PLAIN, precision=precision), run, resume=True)
+
+
 def test_a_checkpoint_of_another_architecture_is_refused(path: Path, tmp_path: Path) -> None:
     run = quick(path, PLAIN, tmp_path / "run")
     other = quick(path, replace(PLAIN, encoder="tiny:convolution"), tmp_path / "other")

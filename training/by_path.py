@@ -13,14 +13,14 @@ def by_path(kind: str, path: str) -> object:
     module_name, _, name = path.partition(":")
     if not module_name or not name:
         raise UserError(f"A {kind} of your own is named package.module:name, not {path!r}.")
-    here = str(Path.cwd())
-    sys.path.append(here)  # last: a user's file must not shadow an installed package
+    before = list(sys.path)
+    sys.path.append(str(Path.cwd()))  # last: a user's file must not shadow an installed package
     try:
         module = import_module(module_name)
     except Exception as error:
         raise UserError(f"The {kind} {path!r} cannot be imported ({type(error).__name__}: {error}).") from error
     finally:
-        sys.path.remove(here)
+        sys.path[:] = before  # `remove` would take an earlier entry for the same folder
     if not hasattr(module, name):
         near = get_close_matches(name, vars(module), n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""

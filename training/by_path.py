@@ -13,14 +13,14 @@ def by_path(kind: str, path: str) -> object:
     module_name, _, name = path.partition(":")
     if not module_name or not name:
         raise UserError(f"A {kind} of your own is named package.module:name, not {path!r}.")
-    before = list(sys.path)
-    sys.path.append(str(Path.cwd()))  # last: a user's file must not shadow an installed package
+    here = str(Path.cwd())
+    sys.path.append(here)  # last: a user's file must not shadow an installed package
     try:
         module = import_module(module_name)
     except Exception as error:
         raise UserError(f"The {kind} {path!r} cannot be imported ({type(error).__name__}: {error}).") from error
     finally:
-        sys.path[:] = before  # `remove` would take an earlier entry for the same folder
+        del sys.path[-1 - sys.path[::-1].index(here)]  # the last: an earlier entry for the folder is somebody else's
     if not hasattr(module, name):
         near = get_close_matches(name, vars(module), n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""

@@ -1,5 +1,6 @@
 """ResNets, encoders by name and import path, output spaces, and what an optimiser is given."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,8 @@ def nothing(outputs): return None
 def needs_more(outputs, depth): return tiny(outputs)
 """)
     monkeypatch.chdir(tmp_path)
+    before = [str(tmp_path), *sys.path]
+    monkeypatch.setattr(sys, "path", list(before))
     images = torch.zeros(2, 3, 8, 8)
     for name in ("tiny", "ready"):
         assert encoder(f"own_encoders:{name}", Unbounded(3))(images).shape == (2, 3)
@@ -85,6 +88,7 @@ def needs_more(outputs, depth): return tiny(outputs)
     for name, sentence in mistakes.items():
         with pytest.raises(UserError, match=sentence):
             encoder(name, Unbounded(3))
+    assert sys.path == before
 
 
 def test_box_holds_its_codes_and_learns_its_bound() -> None:

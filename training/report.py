@@ -194,7 +194,8 @@ def settings_section(run: Run) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
-    first = f"<tr>{''.join(f'<th>{escape(name)}</th>' for name in head)}</tr>" if head else ""
+    names = (escape(name).replace("_", "_<wbr>") for name in head)  # long names of scores may break there
+    first = f"<tr>{''.join(f'<th>{name}</th>' for name in names)}</tr>" if head else ""
     lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>" for line in rows)
     return f'<div class="wide"><table class="{kind}">{first}{lines}</table></div>'
 

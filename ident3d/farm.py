@@ -4,7 +4,6 @@ A worker that dies is replaced and its shard rendered again; that is Dask's doin
 because a busy worker tells of every image, and restarted.
 """
 
-import errno
 import queue
 import time
 from collections.abc import Callable, Sequence
@@ -17,13 +16,13 @@ from distributed import Client, Future, get_worker
 from ident3d.cluster import RETRIES
 from ident3d.errors import UserError
 from ident3d.jobs import render_shard
+from ident3d.loaders.files import FULL
 from ident3d.loaders.making import Job
 from ident3d.loaders.manifest import Entry
 
 TOPIC = "ident3d"
 STALL_SECONDS = 300.0  # without a finished image of 224 pixels; the slowest preset needs half a minute on a busy core
 HOPELESS_FAILURES = 3  # so many shards failed and none finished: the others would fail too
-FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from ident3d.cluster import embedded_cluster
 from ident3d.errors import UserError
-from ident3d.farm import FULL, Failure, run_jobs
+from ident3d.farm import Failure, run_jobs
 from ident3d.jobs import adopt
 from ident3d.loaders import manifest
 from ident3d.loaders.card import write_card
-from ident3d.loaders.files import lock, remove_partial_files, write_atomically
+from ident3d.loaders.files import FULL, remove_partial_files, write_atomically
 from ident3d.loaders.folder import SHARDS, Description, is_dataset
+from ident3d.loaders.lease import Lease, lease
 from ident3d.loaders.making import Job, drop_lost, finish, intended, plan, remove_dataset, write_down
 from ident3d.loaders.manifest import Entry
 from ident3d.loaders.provenance import record_run
@@ -62,7 +63,7 @@ def render(
     wanted = order(n, recipe, out=out, root=root, latents=latents, workers=workers)
     path = wanted.path
     make_folder(path)
-    with writing(path):
+    with writing(path) as held:
         cleared = fresh and is_dataset(path)
         if cleared:
             remove_dataset(path)
@@ -78,26 +79,29 @@ def render(
             return Rendered(path, wanted.n, 0, time.perf_counter() - clock, complete=True)
         entries = adopt_finished(path, description, entries)
         jobs = plan(description, entries)
-        rendered, failures = run(wanted, description, jobs, show_progress)
+        rendered, failures = run(wanted, description, jobs, held, show_progress)
         remove_partial_files(path / SHARDS)  # of workers that died
         if not failures:
+            held.check()
             finish(path, description, lambda path, last: write_card(path, last, credits_of(wanted)))
     return Rendered(path, wanted.n, rendered, time.perf_counter() - clock, not failures, tuple(failures))
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Hold the folder's lock; a full disk, wherever it is met, ends in one sentence."""
+def writing(path: Path) -> Iterator[Lease]:
+    """Hold the folder's lease; a full disk, wherever it is met, ends in one sentence."""
     try:
-        with lock(path):
-            yield
+        with lease(path) as held:
+            yield held
     except OSError as error:
         if error.errno in FULL:
             raise UserError(f"The disk of {path} is full; free some space and run the same command again.") from error
         raise UserError(f"{error.filename or path} cannot be written: {error.strerror}.") from error
 
 
-def run(wanted: Order, description: Description, jobs: list[Job], show_progress: bool) -> tuple[int, list[Failure]]:
+def run(
+    wanted: Order, description: Description, jobs: list[Job], held: Lease, show_progress: bool
+) -> tuple[int, list[Failure]]:
     """Do the jobs on an embedded cluster and record the run, however it ends; images rendered, and jobs given up."""
     if not jobs:
         return 0, []
@@ -107,6 +111,10 @@ def run(wanted: Order, description: Description, jobs: list[Job], show_progress:
     failures: list[Failure] = []
     rendered = 0
     with progress_bar(wanted.n, "images", initial=wanted.n - to_render, show=show_progress) as bar:
+
+        def on_entry(entry: Entry) -> None:
+            held.check()
+            manifest.append_entry(path, entry)
 
         def on_failure(failure: Failure) -> None:
             failures.append(failure)
@@ -125,7 +133,7 @@ def run(wanted: Order, description: Description, jobs: list[Job], show_progress:
                     path,
                     description.settings,
                     threads=wanted.threads * wanted.workers // workers,
-                    on_entry=lambda entry: manifest.append_entry(path, entry),
+                    on_entry=on_entry,
                     on_images=on_images,
                     on_failure=on_failure,
                 )
@@ -137,7 +145,6 @@ def run(wanted: Order, description: Description, jobs: list[Job], show_progress:
 def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
-        (path / ".lock").touch()
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}.") from None
 

@@ -11,9 +11,10 @@ import torch
 
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
-from ident3d.loaders.files import Busy, write_json
+from ident3d.loaders.files import write_json
 from ident3d.loaders.folder import differences, is_dataset, read_description
 from ident3d.loaders.images import ImageDataset
+from ident3d.loaders.lease import Busy
 from ident3d.loaders.realised import pairs
 from ident3d.loaders.source import drawn
 from ident3d.recipe import Recipe

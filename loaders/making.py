@@ -24,6 +24,7 @@ from ident3d.loaders.folder import (
     read_description,
     write_description,
 )
+from ident3d.loaders.lease import PREFIX
 from ident3d.loaders.manifest import Entry
 
 SHARD_IMAGES = 64  # of up to 448 pixels; about 1.8 MB at 224
@@ -84,8 +85,8 @@ def intended(
 
 def only_begun(path: Path) -> bool:
     """Whether all that lies in the folder is what a run leaves that dies before its first line is written."""
-    ours = [file for file in path.iterdir() if file.name not in (".lock", *PARTS) or file.is_dir()]
-    strangers = [file for file in ours if file.name != SHARDS and not file.name.startswith(TEMPORARY)]
+    ours = [file for file in path.iterdir() if file.name not in PARTS or file.is_dir()]
+    strangers = [file for file in ours if file.name != SHARDS and not file.name.startswith((TEMPORARY, PREFIX))]
     shards = path / SHARDS
     empty = not shards.exists() or not any(shards.iterdir())
     return not strangers and (empty or (path / manifest.FILE).exists())

@@ -10,7 +10,7 @@ import numpy as np
 
 from ident3d.errors import UserError
 from ident3d.loaders import all_latents, manifest
-from ident3d.loaders.files import lock, remove_partial_files, sha256, sha256_of_file
+from ident3d.loaders.files import remove_partial_files, sha256, sha256_of_file
 from ident3d.loaders.folder import (
     SHARDS,
     Description,
@@ -20,6 +20,7 @@ from ident3d.loaders.folder import (
     read_description,
     write_description,
 )
+from ident3d.loaders.lease import lease
 from ident3d.loaders.making import reopened
 from ident3d.loaders.manifest import Entry
 from ident3d.loaders.pack import packed_problem, remove_packed
@@ -62,7 +63,7 @@ def verify(path: Path | str, *, repair: bool = False, show_progress: bool = True
     path = Path(path)
     if not path.is_dir() or not (is_dataset(path) or (path / manifest.FILE).exists()):
         raise UserError(f"{path} is not a dataset folder.")
-    with lock(path) if repair else nullcontext():
+    with lease(path) if repair else nullcontext() as held:
         description, problems = described(path)
         entries, more = listed(path, description)
         problems += more
@@ -83,7 +84,8 @@ def verify(path: Path | str, *, repair: bool = False, show_progress: bool = True
         if not broken and (table := table_problem(path, description, entries)):
             problems.append(Problem(table))
         missing = max(0, description.n - sum(entry.count for entry in entries))
-        if repair and problems:
+        if held and problems:
+            held.check()
             keep = [entry for entry in entries if entry.name not in broken]
             if broken or len(problems) > bool(unpacked):
                 remove_broken(path, description, keep, broken)

@@ -12,9 +12,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
-from ident3d.loaders.files import lock, remove_partial_files
+from ident3d.loaders.files import remove_partial_files
 from ident3d.loaders.folder import differences, is_dataset
 from ident3d.loaders.images import ImageDataset
+from ident3d.loaders.lease import lease
 from ident3d.loaders.loader import Loader, make_loader
 from ident3d.loaders.pair_dataset import PairDataset
 from ident3d.root import data_root
@@ -85,7 +86,7 @@ def opened(
     facts = data_facts(path, description)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        holding = lock(folder) if here.first else nullcontext()
+        holding = lease(folder) if here.first else nullcontext()
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
     with holding:

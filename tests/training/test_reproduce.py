@@ -14,8 +14,8 @@ from synthetic import make_dataset
 
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
-from ident3d.loaders.files import lock
 from ident3d.loaders.images import ImageDataset
+from ident3d.loaders.lease import lease
 from ident3d.reproducing import dataset_path, reproduce
 from ident3d.training import experiments
 from ident3d.training.comparison import FILE
@@ -115,7 +115,7 @@ def test_a_row_that_another_process_is_at_is_left_to_it(tmp_path: Path) -> None:
     said: list[str] = []
     busy = tmp_path / "reproduce/table4-tiny/all-ten/sphere-seed0"
     busy.mkdir(parents=True)
-    with lock(busy):
+    with lease(busy):
         _, markdown = reproduce("table4", rows=["sphere", "identity"], **tiny_options(tmp_path, said))
     assert any(f"Left to another process: {busy} is being written by process" in sentence for sentence in said)
     assert said[-1].startswith("1 rows are at work in other processes")

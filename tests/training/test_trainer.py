@@ -21,7 +21,8 @@ import torch
 from synthetic import make_dataset
 
 from ident3d.errors import UserError
-from ident3d.loaders.files import TEMPORARY, Busy, lock
+from ident3d.loaders.files import TEMPORARY
+from ident3d.loaders.lease import Busy, lease
 from ident3d.training import checkpoint, parts
 from ident3d.training.log import read_log
 from ident3d.training.run import open_run
@@ -240,7 +241,7 @@ def test_a_run_that_another_process_ends_just_before_we_hold_its_folder_is_not_b
     def after_another(folder: Path) -> Iterator[None]:
         if next(others, None):
             quick(path, PLAIN, out)
-        with lock(folder):
+        with lease(folder):
             yield
 
     monkeypatch.setattr(parts, "lock", after_another)
@@ -253,7 +254,7 @@ def test_a_run_is_one_process_at_a_time(path: Path, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     left = tmp_path / f"run/{TEMPORARY}left by a kill"
     left.touch()
-    with lock(tmp_path / "run"), pytest.raises(Busy, match=f"is being written by process {os.getpid()}"):
+    with lease(tmp_path / "run"), pytest.raises(Busy, match=f"is being written by process {os.getpid()}"):
         quick(path, PLAIN, tmp_path / "run")
     assert left.exists()
     quick(path, PLAIN, tmp_path / "run")

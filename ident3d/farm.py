@@ -19,6 +19,7 @@ from ident3d.jobs import render_shard
 from ident3d.loaders.files import FULL
 from ident3d.loaders.making import Job
 from ident3d.loaders.manifest import Entry
+from ident3d.loaders.stores import Store, place
 
 TOPIC = "ident3d"
 STALL_SECONDS = 300.0  # without a finished image of 224 pixels; the slowest preset needs half a minute on a busy core
@@ -49,7 +50,7 @@ def work(folder: str, settings: dict[str, Any], job: Job, threads: int) -> Entry
         worker.log_event(TOPIC, {"worker": worker.address, "first": job.first, "done": done})
 
     try:
-        return render_shard(Path(folder), settings, job, threads, gpu_index, on_image)
+        return render_shard(place(folder), settings, job, threads, gpu_index, on_image)
     except UserError as error:
         return Hopeless(str(error))
     except ImportError as error:
@@ -105,7 +106,7 @@ class Watch:
 def run_jobs(
     client: Client,
     jobs: Sequence[Job],
-    folder: Path,
+    folder: Path | Store,
     settings: dict[str, Any],
     *,
     threads: int,

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.files import remove_partial_files
-from ident3d.loaders.folder import differences, is_dataset
+from ident3d.loaders.folder import differences, is_dataset, local
 from ident3d.loaders.images import ImageDataset
 from ident3d.loaders.lease import lease
 from ident3d.loaders.loader import Loader, make_loader
@@ -73,7 +73,7 @@ def opened(
     allow_same: bool,
 ) -> Iterator[Order]:
     """Check everything that can be checked before anything is written, and hold the run's folder."""
-    path, description = training_folder(None if data is None else Path(data), root, allow_same=allow_same)
+    path, description = training_folder(None if data is None else local(data), root, allow_same=allow_same)
     images = ImageDataset(path, latents=moving_latents(ImageDataset(path).world))
     settings = completed(settings, images.world, images.size, len(images))
     if settings.batch % here.world:

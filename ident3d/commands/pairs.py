@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import dataset_argument, json_option
+from ident3d.commands.options import beside, dataset_argument, json_option
 from ident3d.errors import UserError
 
 
@@ -42,7 +42,7 @@ def width(_context: click.Context, _option: click.Parameter, text: str) -> float
 @click.option("--out", type=click.Path(path_type=Path), help="The plot; <dataset>-pairs.png beside it by default.")
 @json_option
 def pairs(
-    directory: Path,
+    directory: Path | str,
     cond: str,
     sigma: float | None,
     p: float,
@@ -79,8 +79,9 @@ def pairs(
             seed=seed,
             count=count,
         )
-    out = out or directory.with_name(f"{directory.resolve().name}-pairs.png")
-    title = f"{directory.resolve().name}: {result.pairs:,} pairs among {result.images:,} images, {cond}"
+    out = out or beside(directory, "-pairs.png")
+    name = beside(directory, "").name
+    title = f"{name}: {result.pairs:,} pairs among {result.images:,} images, {cond}"
     title += "" if sigma is None else f" {sigma:g}"
     plot_realised(result, out, title)
     if as_json:

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from ident3d.commands.options import json_option, recipe_of, recipe_options, root_option
+from ident3d.commands.options import Place, json_option, recipe_of, recipe_options, root_option
 
 
 @click.command()
 @click.option("--n", type=int, help="How many images; with --latents, all of the file's rows by default.")
 @recipe_options
-@click.option("--out", type=click.Path(path_type=Path), help="The dataset's folder; else named after the settings.")
+@click.option("--out", type=Place(), help="The dataset's folder, or s3:// address; else named after the settings.")
 @root_option
 @click.option("--latents", type=click.Path(path_type=Path), help="Render the rows of this .npy file of raw latents.")
 @click.option("--workers", type=int, help="Render processes at work at the same time; one a core by default.")
@@ -26,7 +26,7 @@ from ident3d.commands.options import json_option, recipe_of, recipe_options, roo
 @json_option
 def render(
     n: int | None,
-    out: Path | None,
+    out: Path | str | None,
     root: Path | None,
     latents: Path | None,
     workers: int | None,
@@ -60,6 +60,7 @@ def render(
     if dry_run:
         expected = estimate(n, recipe, out=out, root=root, latents=latents, workers=workers, fresh=fresh)
         cost = expected.core_hours * core_hour_price
+        free = "" if expected.free_bytes is None else f" of {expected.free_bytes / 1e9:.1f} GB free"
         if as_json:
             click.echo(json.dumps(asdict(expected) | {"path": str(expected.path), "cost": cost}))
         else:
@@ -67,7 +68,7 @@ def render(
                 f"{expected.images:,} images to {expected.path}\n"
                 f"time  {duration(expected.hours * 3600)} with {expected.workers} workers here "
                 f"({expected.seconds_per_image:.2f} s an image)\n"
-                f"disk  {expected.bytes / 1e9:.2f} GB of {expected.free_bytes / 1e9:.1f} GB free\n"
+                f"disk  {expected.bytes / 1e9:.2f} GB{free}\n"
                 f"cost  {expected.core_hours:.1f} core-hours, {cost:.2f} at {core_hour_price:g} each"
             )
         return 0

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from ident3d.commands.options import json_option, root_option
+from ident3d.commands.options import Place, json_option, root_option
 
 
 @click.command()
-@click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
+@click.argument("directory", metavar="[DIR]", required=False, type=Place())
 @click.option("--space", help="Output space: box (box*sphere if periodic), sphere (SimCLR's), unbounded (supervised).")
 @click.option(
     "--cond", default="normal", show_default=True, help="Views: normal, laplace, gennorm, vmf (periodic), or augment."
@@ -62,7 +62,7 @@ from ident3d.commands.options import json_option, root_option
 @click.option("--allow-same", is_flag=True, help="Train on a test set, or score on the training set, and label it.")
 @json_option
 def train(
-    directory: Path | None,
+    directory: Path | str | None,
     device: str,
     workers: int | None,
     save_every: int,

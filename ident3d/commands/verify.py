@@ -15,7 +15,7 @@ from ident3d.commands.options import dataset_argument, json_option
     "--repair", is_flag=True, help="Remove what is broken, so that the same `render` or `import` makes it again."
 )
 @json_option
-def verify(directory: Path, repair: bool, as_json: bool) -> int:
+def verify(directory: Path | str, repair: bool, as_json: bool) -> int:
     """Check every hash, shape, index and latent of a dataset.
 
     The exit code is 0 for a complete dataset with nothing wrong, else 1.

@@ -244,7 +244,7 @@ def test_a_run_that_another_process_ends_just_before_we_hold_its_folder_is_not_b
         with lease(folder):
             yield
 
-    monkeypatch.setattr(parts, "lock", after_another)
+    monkeypatch.setattr(parts, "lease", after_another)
     with pytest.raises(UserError, match="holds a run already"):
         quick(path, replace(PLAIN, lr=0.1), out)
     assert open_run(out).settings.lr == PLAIN.lr

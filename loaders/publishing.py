@@ -1,0 +1,122 @@
+"""A dataset made in an object store: the store has the shards, a scratch folder here the small files beside them.
+
+The order of a folder holds in the store as well: a shard is put before its entry, and ``dataset.json`` says that the
+dataset is complete when all the rest is there.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ident3d.errors import UserError
+from ident3d.loaders import all_latents, manifest
+from ident3d.loaders.cached import ENTRIES, manifest_of, recorded_hashes
+from ident3d.loaders.files import write_atomically
+from ident3d.loaders.folder import FILE, PARTS, SHARDS, is_dataset
+from ident3d.loaders.manifest import Entry
+from ident3d.loaders.provenance import FILE as PROVENANCE
+from ident3d.loaders.source import COPY
+from ident3d.loaders.stores import Store
+
+BESIDE = (COPY, all_latents.FILE, PROVENANCE)
+
+
+def pull(store: Store, folder: Path) -> None:
+    """Bring the store's small files into the scratch folder."""
+    (folder / SHARDS).mkdir(parents=True, exist_ok=True)
+    for name in BESIDE:
+        data = store.get(name)
+        if data is not None:
+            write_atomically(folder / name, data)
+    described = store.get(FILE) or b""
+    if described:
+        write_atomically(folder / FILE, described)
+    lines = manifest_of(store, complete=recorded_hashes(described).get("complete") is True)
+    if lines:
+        write_atomically(folder / manifest.FILE, lines)
+
+
+@contextmanager
+def looking(place: Path | Store) -> Iterator[Path]:
+    """A folder that has the dataset's small files as they are now: of a store, a scratch folder no message names."""
+    if not isinstance(place, Store):
+        yield place
+        return
+    with TemporaryDirectory() as scratch:
+        path = Path(scratch) / place.name
+        try:
+            pull(place, path)
+            yield path
+        except UserError as error:
+            raise UserError(str(error).replace(str(path), place.url)) from error
+
+
+def refuse_strangers(store: Store) -> None:
+    """Refuse a place that has other things than a dataset in it."""
+    if set(store.sizes("")) - set(PARTS) and not is_dataset(store):
+        raise UserError(f"{store} exists and is not a dataset; choose another --out.")
+
+
+def push_state(store: Store, folder: Path) -> None:
+    """Put what a run begins with: the description, the latents that it is to render, the manifest in one piece."""
+    push(store, folder, (FILE, COPY, manifest.FILE))
+    remove_entries(store)
+
+
+def push_finished(store: Store, folder: Path) -> None:
+    """Put what a complete dataset has, the description last."""
+    push(store, folder, (manifest.FILE,))
+    remove_entries(store)
+    push(store, folder, (*(name for name in PARTS if name not in (FILE, manifest.FILE)), FILE))
+
+
+def push(store: Store, folder: Path, names: Iterable[str]) -> None:
+    for name in names:
+        if (folder / name).is_file():
+            store.put(name, (folder / name).read_bytes())
+
+
+def put_entry(store: Store, entry: Entry) -> None:
+    """Enter a finished shard in the manifest."""
+    store.put(entry_name(entry.name), entry.line().encode())
+
+
+def entry_name(shard: str) -> str:
+    return f"{ENTRIES}/{shard.removesuffix('.h5')}.json"
+
+
+def remove_entries(store: Store) -> None:
+    for name in store.sizes(ENTRIES):
+        store.remove(f"{ENTRIES}/{name}")
+
+
+def take_shard(store: Store, name: str, folder: Path) -> bool:
+    """Bring one shard into the scratch folder, whatever it is; whether there is one."""
+    data = store.get(f"{SHARDS}/{name}")
+    if data is not None:
+        (folder / SHARDS / name).write_bytes(data)
+    return data is not None
+
+
+def remove_stored(store: Store, folder: Path) -> None:
+    """Delete what the manifest in the scratch folder lists and what lies beside it, the description last."""
+    for entry in manifest.readable_entries(folder):
+        store.remove(f"{SHARDS}/{entry.name}")
+    remove_entries(store)
+    for name in (*(part for part in PARTS if part not in (FILE, manifest.FILE)), manifest.FILE, FILE):
+        store.remove(name)
+
+
+def push_repaired(store: Store, folder: Path, broken: Iterable[str]) -> None:
+    """Put what `verify` left of a dataset: reopened, and without the broken shards."""
+    push(store, folder, (FILE,))
+    for name in broken:
+        store.remove(entry_name(name))
+    push(store, folder, (manifest.FILE,))
+    remove_entries(store)
+    for name in broken:
+        store.remove(f"{SHARDS}/{name}")
+    for name in (COPY, all_latents.FILE):
+        if not (folder / name).exists():
+            store.remove(name)

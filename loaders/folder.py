@@ -85,6 +85,11 @@ class Folder:
     entries: tuple[Entry, ...]
     store: Store | None = None
 
+    @property
+    def place(self) -> Path | Store:
+        """What messages call it."""
+        return self.store or self.path
+
     def shard_path(self, entry: Entry) -> Path:
         """The shard's file; that of a store is fetched first, if it is not in the cache."""
         if self.store:
@@ -181,7 +186,7 @@ def open_folder(path: Path | str) -> Folder:
         size = folder.shard_size(entry, stored)
         if size != entry.bytes:
             what = "is missing" if size is None else f"has {size} bytes instead of {entry.bytes}"
-            raise UserError(f"The shard {folder.store or path}/{SHARDS}/{entry.name} {what}; {MEND}")
+            raise UserError(f"The shard {folder.place}/{SHARDS}/{entry.name} {what}; {MEND}")
     return folder
 
 

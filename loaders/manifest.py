@@ -13,6 +13,7 @@ from ident3d.loaders.files import sha256, sync_folder, write_atomically
 from ident3d.loaders.shards import MEND, Shard
 
 FILE = "shards.jsonl"
+DAMAGE = (ValueError, TypeError, KeyError, RecursionError)  # what a line that is no entry may raise
 NAME = re.compile(r"[0-9]{5,12}\.h5")
 
 
@@ -80,7 +81,7 @@ def read_entries(folder: Path) -> list[Entry]:
     for number, line in enumerate(lines[:-1], 1):  # what follows the last line feed was never finished
         try:
             entry = parse_line(line)
-        except (ValueError, TypeError) as error:
+        except DAMAGE as error:
             raise UserError(f"{path} is damaged in line {number} ({error}); {MEND}") from None
         entries[entry.first] = entry
     return [entries[first] for first in sorted(entries)]
@@ -95,7 +96,7 @@ def readable_entries(folder: Path) -> list[Entry]:
     for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
         try:
             entry = parse_line(line)
-        except (ValueError, TypeError):
+        except DAMAGE:
             continue
         entries[entry.first] = entry
     return [entries[first] for first in sorted(entries)]

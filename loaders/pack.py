@@ -39,7 +39,7 @@ def pack(path: Path | str, *, show_progress: bool = True) -> Packed:
     folder = open_folder(path)
     description = folder.description
     if not description.complete:
-        raise UserError(f"{folder.path} is not finished; pack it when all its images are rendered.")
+        raise UserError(f"{folder.place} is not finished; pack it when all its images are rendered.")
     target = folder.path / DATA
     size = description.n * description.size**2 * 3
     with lease(folder.path) as held:

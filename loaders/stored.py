@@ -59,13 +59,15 @@ class StoredImages:
         description = self.folder.description
         if not description.complete:
             have = self.folder.finished
-            raise UserError(f"{self.path} is not finished: it holds {have} of {description.n} images; render the rest.")
+            raise UserError(
+                f"{self.folder.place} is not finished: it holds {have} of {description.n} images; render the rest."
+            )
         self.n, self.size = description.n, description.size
         if not self.n:
-            raise UserError(f"{self.path} is empty: it holds no images.")
+            raise UserError(f"{self.folder.place} is empty: it holds no images.")
         self.packed = None if packed is False else matching_file(self.folder)
         if packed and not self.packed:
-            raise UserError(f"{self.path} has no packed file that matches its shards; `ident3d pack` makes it.")
+            raise UserError(f"{self.folder.place} has no packed file that matches its shards; `ident3d pack` makes it.")
         self._first = np.array([entry.first for entry in self.folder.entries])
         self._start()
 

@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from ident3d.errors import UserError
+from ident3d.loaders.files import TEMPORARY
 
 # Their fsspec packages make a file "only if its name is free" by the store's own conditional write.
 CONDITIONAL = ("s3", "s3a", "gs", "gcs", "memory")
@@ -42,7 +44,15 @@ class Store:
     def put(self, name: str, data: bytes) -> None:
         """Write the object: whole, or not at all."""
         with self._opened() as (files, root):
-            files.pipe_file(f"{root}/{name}", data)
+            path = f"{root}/{name}"
+            if self.conditional:  # an object store, where nothing is there before all of it is
+                files.pipe_file(path, data)
+                return
+            folder, _, last = path.rpartition("/")
+            files.makedirs(folder, exist_ok=True)
+            partial = f"{folder}/{TEMPORARY}{token_hex(8)}-{last}"
+            files.pipe_file(partial, data)
+            files.mv(partial, path)
 
     def create(self, name: str, data: bytes) -> bool:
         """Write the object unless there is one of this name; whether it is ours (`data` is like no other's)."""

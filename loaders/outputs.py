@@ -93,6 +93,7 @@ class StoreOutput(FolderOutput):
 
     def record(self) -> None:
         with suppress(OSError, UserError):  # of a run that fails, its own reason is what matters
+            self.held.check()
             publishing.push(self.store, self.path, (PROVENANCE,))
 
     def finish(self, description: Description, write_card: WriteCard) -> None:

@@ -19,13 +19,11 @@ from ident3d.loaders.provenance import FILE as PROVENANCE
 from ident3d.loaders.source import COPY
 from ident3d.loaders.stores import Store
 
-BESIDE = (COPY, all_latents.FILE, PROVENANCE)
 
-
-def pull(store: Store, folder: Path) -> None:
-    """Bring the store's small files into the scratch folder."""
+def pull(store: Store, folder: Path, beside: Iterable[str]) -> None:
+    """Bring the description and the manifest into the scratch folder, and what else is named."""
     (folder / SHARDS).mkdir(parents=True, exist_ok=True)
-    for name in BESIDE:
+    for name in beside:
         data = store.get(name)
         if data is not None:
             write_atomically(folder / name, data)
@@ -38,7 +36,7 @@ def pull(store: Store, folder: Path) -> None:
 
 
 @contextmanager
-def looking(place: Path | Store) -> Iterator[Path]:
+def looking(place: Path | Store, beside: Iterable[str] = (COPY, PROVENANCE)) -> Iterator[Path]:
     """A folder that has the dataset's small files as they are now: of a store, a scratch folder no message names."""
     if not isinstance(place, Store):
         yield place
@@ -46,7 +44,7 @@ def looking(place: Path | Store) -> Iterator[Path]:
     with TemporaryDirectory() as scratch:
         path = Path(scratch) / place.name
         try:
-            pull(place, path)
+            pull(place, path, beside)
             yield path
         except UserError as error:
             raise UserError(str(error).replace(str(path), place.url)) from error
@@ -87,8 +85,7 @@ def entry_name(shard: str) -> str:
 
 
 def remove_entries(store: Store) -> None:
-    for name in store.sizes(ENTRIES):
-        store.remove(f"{ENTRIES}/{name}")
+    store.remove_all(f"{ENTRIES}/{name}" for name in store.sizes(ENTRIES))
 
 
 def take_shard(store: Store, name: str, folder: Path) -> bool:
@@ -101,8 +98,7 @@ def take_shard(store: Store, name: str, folder: Path) -> bool:
 
 def remove_stored(store: Store, folder: Path) -> None:
     """Delete what the manifest in the scratch folder lists and what lies beside it, the description last."""
-    for entry in manifest.readable_entries(folder):
-        store.remove(f"{SHARDS}/{entry.name}")
+    store.remove_all(f"{SHARDS}/{entry.name}" for entry in manifest.readable_entries(folder))
     remove_entries(store)
     for name in (*(part for part in PARTS if part not in (FILE, manifest.FILE)), manifest.FILE, FILE):
         store.remove(name)
@@ -111,12 +107,10 @@ def remove_stored(store: Store, folder: Path) -> None:
 def push_repaired(store: Store, folder: Path, broken: Iterable[str]) -> None:
     """Put what `verify` left of a dataset: reopened, and without the broken shards."""
     push(store, folder, (FILE,))
-    for name in broken:
-        store.remove(entry_name(name))
+    store.remove_all(map(entry_name, broken))
     push(store, folder, (manifest.FILE,))
     remove_entries(store)
-    for name in broken:
-        store.remove(f"{SHARDS}/{name}")
+    store.remove_all(f"{SHARDS}/{name}" for name in broken)
     for name in (COPY, all_latents.FILE):
         if not (folder / name).exists():
             store.remove(name)

@@ -72,7 +72,7 @@ def verify(path: Path | str, *, repair: bool = False, show_progress: bool = True
     if isinstance(where, Path) and not (is_dataset(where) or (where / manifest.FILE).exists()):
         raise UserError(f"{where} is not a dataset folder.")
     holding = lease_on_store(where) if isinstance(where, Store) else lease(where)
-    with holding if repair else nullcontext() as held, looking(where) as folder:
+    with holding if repair else nullcontext() as held, looking(where, (COPY, TABLE)) as folder:
         description, problems = described(folder)
         entries, more = listed(folder, description)
         problems += more

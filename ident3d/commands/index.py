@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import dataset_argument, json_option
+from ident3d.commands.options import dataset_argument, json_option, telling_warnings
 
 
 @click.command()
@@ -18,7 +18,6 @@ def index(directory: Path | str, search: str, as_json: bool) -> None:
     The papers' index is kept in the user's cache folder, under the hash of the latents; below 40,000 images the exact
     search is used instead.
     """
-    from ident3d.commands.pairs import telling_warnings
     from ident3d.loaders.index import index
 
     with telling_warnings():

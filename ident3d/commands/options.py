@@ -1,6 +1,8 @@
 """Options that several commands share, so that a name means the same thing everywhere."""
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,19 @@ class Place(click.Path):
 
 
 dataset_argument = click.argument("directory", metavar="DIR", type=Place())
+
+
+@contextmanager
+def telling_warnings() -> Iterator[None]:
+    """Say our own warnings as plain sentences on standard error."""
+
+    def tell(message: Warning | str, *_place: Any, **_more: Any) -> None:
+        click.echo(f"Note: {message}", err=True)
+
+    with warnings.catch_warnings():  # puts showwarning back as well
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = tell
+        yield
 
 
 def beside(directory: Path | str, ending: str) -> Path:

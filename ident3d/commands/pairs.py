@@ -1,14 +1,11 @@
 """``ident3d pairs``."""
 
 import json
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from ident3d.commands.options import beside, dataset_argument, json_option
+from ident3d.commands.options import beside, dataset_argument, json_option, telling_warnings
 from ident3d.errors import UserError
 
 
@@ -88,13 +85,3 @@ def pairs(
         click.echo(json.dumps(result.as_dict() | {"plot": str(out)}, indent=2))
     else:
         click.echo(f"{result.table()}\n\nPlot: {out}")
-
-
-@contextmanager
-def telling_warnings() -> Iterator[None]:
-    """Say our own warnings as plain sentences on standard error."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        yield
-    for warning in caught:
-        click.echo(f"Note: {warning.message}", err=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ident3d.commands.options import Place, json_option, recipe_of, recipe_options, root_option
+from ident3d.commands.options import Place, json_option, recipe_of, recipe_options, root_option, telling_warnings
 
 
 @click.command()
@@ -83,9 +83,10 @@ def render(
                 raise click.ClickException(f"Nothing was deleted in {path}; --yes deletes without asking.")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a batch system's stop is a Ctrl-C
     try:
-        done = render(
-            n, recipe, out=out, root=root, latents=latents, workers=workers, shard_size=shard_size, fresh=fresh
-        )
+        with telling_warnings():
+            done = render(
+                n, recipe, out=out, root=root, latents=latents, workers=workers, shard_size=shard_size, fresh=fresh
+            )
     except KeyboardInterrupt:
         click.echo("\nInterrupted. Finished shards are kept; the same command goes on from there.", err=True)
         return 130

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import dataset_argument, json_option
+from ident3d.commands.options import dataset_argument, json_option, telling_warnings
 
 
 @click.command()
@@ -22,7 +22,8 @@ def verify(directory: Path | str, repair: bool, as_json: bool) -> int:
     """
     from ident3d.loaders.verify import verify
 
-    result = verify(directory, repair=repair)
+    with telling_warnings():
+        result = verify(directory, repair=repair)
     if as_json:
         click.echo(json.dumps(asdict(result) | {"path": str(result.path), "sound": result.sound}))
         return 0 if result.sound else 1

@@ -8,8 +8,10 @@ from secrets import token_hex
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from synthetic import make_dataset
 
+from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders import cached, manifest
 from ident3d.loaders.cached import ENTRIES, ORIGIN
@@ -226,3 +228,13 @@ def test_a_store_without_conditional_writes_is_written_whole_and_told_of_once(tm
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert open_folder(store.url).finished == 16
+
+
+def test_the_command_line_says_that_a_store_is_unguarded(tmp_path: Path) -> None:
+    store = Store(f"local://{tmp_path}/data")
+    upload(make_dataset(tmp_path / "made", 8), store)
+    done = CliRunner().invoke(main, ["verify", store.url, "--repair"])
+    assert done.exit_code == 0
+    notes = [line for line in done.stderr.splitlines() if line.startswith("Note: ")]
+    assert len(notes) == 1
+    assert f"{store} is not guarded against a second writer" in notes[0]

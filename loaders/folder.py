@@ -90,6 +90,10 @@ class Folder:
         """What messages call it."""
         return self.store or self.path
 
+    def shard_name(self, entry: Entry) -> str:
+        """What messages call a shard."""
+        return f"{self.place}/{SHARDS}/{entry.name}"
+
     def shard_path(self, entry: Entry) -> Path:
         """The shard's file; that of a store is fetched first, if it is not in the cache."""
         if self.store:
@@ -186,7 +190,7 @@ def open_folder(path: Path | str) -> Folder:
         size = folder.shard_size(entry, stored)
         if size != entry.bytes:
             what = "is missing" if size is None else f"has {size} bytes instead of {entry.bytes}"
-            raise UserError(f"The shard {folder.place}/{SHARDS}/{entry.name} {what}; {MEND}")
+            raise UserError(f"The shard {folder.shard_name(entry)} {what}; {MEND}")
     return folder
 
 

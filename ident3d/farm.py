@@ -19,6 +19,7 @@ from ident3d.jobs import render_shard
 from ident3d.loaders.files import FULL
 from ident3d.loaders.making import Job
 from ident3d.loaders.manifest import Entry
+from ident3d.loaders.publishing import workplace
 from ident3d.loaders.stores import Store, place
 
 TOPIC = "ident3d"
@@ -50,7 +51,8 @@ def work(folder: str, settings: dict[str, Any], job: Job, threads: int) -> Entry
         worker.log_event(TOPIC, {"worker": worker.address, "first": job.first, "done": done})
 
     try:
-        return render_shard(place(folder), settings, job, threads, gpu_index, on_image)
+        with workplace(place(folder), settings, job) as path:
+            return render_shard(path, settings, job, threads, gpu_index, on_image)
     except UserError as error:
         return Hopeless(str(error))
     except ImportError as error:

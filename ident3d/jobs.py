@@ -12,14 +12,12 @@ from ident3d.errors import UserError
 from ident3d.latents.draws import Draws
 from ident3d.latents.names import CLASSES
 from ident3d.latents.streams import noise_seed
-from ident3d.loaders.cached import fetch
 from ident3d.loaders.files import sha256_of_file, write_atomically
 from ident3d.loaders.folder import SHARDS
 from ident3d.loaders.making import Job
 from ident3d.loaders.manifest import Entry, entry_of
 from ident3d.loaders.shards import Shard, encode_shard, read_settings, read_shard
-from ident3d.loaders.source import COPY, recorded_latents, world_of
-from ident3d.loaders.stores import Store
+from ident3d.loaders.source import recorded_latents, world_of
 from ident3d.loaders.verify import content_problems
 from ident3d.recipe import rendering_versions
 from ident3d.shapes.rendering import add_meshes
@@ -60,19 +58,19 @@ def warm_studio(settings: Settings, threads: int, gpu_index: int) -> "Studio":
 
 
 def render_shard(
-    place: Path | Store, settings: Settings, job: Job, threads: int, gpu_index: int, on_image: Callable[[int], None]
+    folder: Path, settings: Settings, job: Job, threads: int, gpu_index: int, on_image: Callable[[int], None]
 ) -> Entry:
-    """Render the job's images, write its shard whole, and return the line that enters it in the manifest.
+    """Render the job's images, write its shard, and return the line that enters it in the manifest.
 
     `on_image` hears how many of the job's images are done, at the start and after each.
     """
-    draws = recorded_latents(latents_folder(place, settings), settings, job.first, job.count)
+    draws = recorded_latents(folder, settings, job.first, job.count)
     if draws is None:
-        raise UserError(f"{place} was imported: its images cannot be rendered again.")
+        raise UserError(f"{folder} was imported: its images cannot be rendered again.")
     scene_latents = world_of(settings).to_scene(draws.raw)
     source = settings["source"]
     images = np.empty((job.count, settings["size"], settings["size"], 3), np.uint8)
-    kept = kept_images(place, job)
+    kept = kept_images(folder, job)
     images[: len(kept)] = kept
     on_image(len(kept))
     studio = warm_studio(settings, threads, gpu_index)
@@ -83,22 +81,11 @@ def render_shard(
     index = np.arange(job.first, job.first + job.count, dtype=np.int64)
     shard = Shard(images, draws.raw, scene_latents, index, draws.classes)
     data = encode_shard(shard, settings)
-    if isinstance(place, Store):
-        place.put(f"{SHARDS}/{job.name}", data)
-    else:
-        write_atomically(place / SHARDS / job.name, data)
+    write_atomically(folder / SHARDS / job.name, data)
     return entry_of(job.name, shard, data)
 
 
-def latents_folder(place: Path | Store, settings: Settings) -> Path:
-    """The folder with the copy of the latents file, where there is one: of a store, one in our cache."""
-    if isinstance(place, Path):
-        return place
-    source = settings["source"]
-    return fetch(place, COPY, source["sha256"]).parent if source["kind"] == "file" else Path()
-
-
-def kept_images(place: Path | Store, job: Job) -> NDArray[np.uint8]:
+def kept_images(folder: Path, job: Job) -> NDArray[np.uint8]:
     """The images of the shorter shard that this one grows from; none if it is not as the manifest says.
 
     Rendering them again gives the same bytes, so that a shard that is damaged, or grown already, costs only time.
@@ -106,12 +93,7 @@ def kept_images(place: Path | Store, job: Job) -> NDArray[np.uint8]:
     none = np.empty((0, 1, 1, 3), np.uint8)
     if job.reuse is None:
         return none
-    if isinstance(place, Store):
-        try:
-            return read_shard(fetch(place, f"{SHARDS}/{job.reuse.name}", job.reuse.sha256)).images
-        except UserError:
-            return none
-    path = place / SHARDS / job.reuse.name
+    path = folder / SHARDS / job.reuse.name
     if not path.is_file() or sha256_of_file(path) != job.reuse.sha256:
         return none
     return read_shard(path).images

@@ -4,25 +4,39 @@ The order of a folder holds in the store as well: a shard is put before its entr
 dataset is complete when all the rest is there.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import copyfile
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from ident3d.errors import UserError
 from ident3d.loaders import all_latents, manifest
-from ident3d.loaders.cached import ENTRIES, manifest_of, recorded_hashes
+from ident3d.loaders.cached import ENTRIES, fetch, manifest_of, recorded_hashes
 from ident3d.loaders.files import write_atomically
 from ident3d.loaders.folder import FILE, PARTS, SHARDS, is_dataset
+from ident3d.loaders.making import Job
 from ident3d.loaders.manifest import Entry
 from ident3d.loaders.provenance import FILE as PROVENANCE
 from ident3d.loaders.source import COPY
 from ident3d.loaders.stores import Store
 
 
+@contextmanager
+def scratch(store: Store) -> Iterator[Path]:
+    """An empty folder to work in, which messages call by the store's address."""
+    with TemporaryDirectory() as above:
+        folder = Path(above) / store.name
+        (folder / SHARDS).mkdir(parents=True)
+        try:
+            yield folder
+        except UserError as error:
+            raise UserError(str(error).replace(str(folder), store.url)) from error
+
+
 def pull(store: Store, folder: Path, beside: Iterable[str]) -> None:
     """Bring the description and the manifest into the scratch folder, and what else is named."""
-    (folder / SHARDS).mkdir(parents=True, exist_ok=True)
     for name in beside:
         data = store.get(name)
         if data is not None:
@@ -37,17 +51,41 @@ def pull(store: Store, folder: Path, beside: Iterable[str]) -> None:
 
 @contextmanager
 def looking(place: Path | Store, beside: Iterable[str] = (COPY, PROVENANCE)) -> Iterator[Path]:
-    """A folder that has the dataset's small files as they are now: of a store, a scratch folder no message names."""
-    if not isinstance(place, Store):
+    """A folder that has the dataset's small files as they are now: of a store, a scratch folder."""
+    if isinstance(place, Path):
         yield place
         return
-    with TemporaryDirectory() as scratch:
-        path = Path(scratch) / place.name
-        try:
-            pull(place, path, beside)
-            yield path
-        except UserError as error:
-            raise UserError(str(error).replace(str(path), place.url)) from error
+    with scratch(place) as folder:
+        pull(place, folder, beside)
+        yield folder
+
+
+@contextmanager
+def workplace(place: Path | Store, settings: Mapping[str, Any], job: Job) -> Iterator[Path]:
+    """The folder in which a worker makes the job's shard. That of a store is scratch, with all that the job may need.
+
+    When the shard is made it is put into the store, whole, unless another run has changed the dataset meanwhile.
+    """
+    if isinstance(place, Path):
+        yield place
+        return
+    with scratch(place) as folder:
+        described = place.get(FILE)
+        if described is None:
+            raise UserError(f"{place} is not a dataset: there is no {FILE} in it.")
+        write_atomically(folder / FILE, described)
+        if settings["source"]["kind"] == "file":
+            copyfile(fetch(place, COPY, settings["source"]["sha256"]), folder / COPY)
+        if job.reuse:
+            take_shard(place, job.reuse.name, folder)
+        shard = folder / SHARDS / job.name
+        before = shard.read_bytes() if take_shard(place, job.name, folder) else None
+        yield folder
+        data = shard.read_bytes()
+        if place.get(FILE) != described:
+            raise UserError(f"Another run has changed {place} since its shard {job.name} was begun.")
+        if data != before:
+            place.put(f"{SHARDS}/{job.name}", data)
 
 
 def refuse_strangers(store: Store) -> None:

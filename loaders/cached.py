@@ -40,8 +40,10 @@ def fetch(store: Store, name: str, digest: str) -> Path:
 
 
 def keep(path: Path, data: bytes) -> None:
-    """Write a file of the cache."""
+    """Write a file of the cache, unless it is there."""
     with told_of_the_cache(path.parent):
+        if path.is_file() and path.read_bytes() == data:
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, data)
 

@@ -35,8 +35,9 @@ class Box(NamedTuple):
 
 
 def transform(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """points @ matrix, (N, 3) times (3, K), without NumPy's BLAS, whose idle threads spin on for as long as a render."""
-    return np.einsum("ij,jk->ik", points, matrix)
+    """points @ matrix, (N, 3) by (3, K), without NumPy's BLAS, whose idle threads would spin through a whole render."""
+    product: NDArray[np.float64] = np.einsum("ij,jk->ik", points, matrix)
+    return product
 
 
 def project(points: NDArray[np.float64], camera: NDArray[np.float64], focal: float, size: int) -> NDArray[np.float64]:

@@ -10,7 +10,9 @@ from ident3d.jobs import trial
 from ident3d.loaders import manifest
 from ident3d.loaders.folder import is_dataset
 from ident3d.loaders.making import intended
+from ident3d.loaders.publishing import looking
 from ident3d.loaders.source import COPY
+from ident3d.loaders.stores import Store
 from ident3d.orders import order
 from ident3d.recipe import THREE_D_IDENT, Recipe
 
@@ -21,13 +23,13 @@ TRIAL_IMAGES = 4
 class Estimate:
     """What a run would take, from a few images rendered on this machine."""
 
-    path: Path
+    path: Path | Store
     images: int
     seconds_per_image: float
     bytes_per_image: float
     workers: int
     threads: int
-    free_bytes: int
+    free_bytes: int | None  # not known of a store
 
     @property
     def hours(self) -> float:
@@ -54,16 +56,20 @@ def estimate(
 ) -> Estimate:
     """What `render` would take, measured on a few images; nothing is written."""
     wanted = order(n, recipe, out=out, root=root, latents=latents, workers=workers)
-    path = wanted.path
-    again = is_dataset(path) and not fresh
-    if again:
-        intended(path, wanted.settings, wanted.n, None)  # refuses a folder of other settings, as render would
-    done = sum(entry.count for entry in manifest.read_entries(path)) if again else 0
+    done = 0
+    if is_dataset(wanted.path) and not fresh:
+        with looking(wanted.path) as path:
+            intended(path, wanted.settings, wanted.n, None)  # refuses a folder of other settings, as render would
+            done = sum(entry.count for entry in manifest.read_entries(path))
     with TemporaryDirectory() as scratch, embedded_cluster(1) as client:
         if wanted.latents_copy:
             (Path(scratch) / COPY).write_bytes(wanted.latents_copy)
         work = client.submit(trial, Path(scratch), wanted.settings, min(TRIAL_IMAGES, wanted.n), wanted.threads)
         seconds, size = work.result()
-    existing = next(folder for folder in [path.absolute(), *path.absolute().parents] if folder.exists())
-    free = shutil.disk_usage(existing).free
-    return Estimate(path, max(0, wanted.n - done), seconds, size, wanted.workers, wanted.threads, free)
+    free = None if isinstance(wanted.path, Store) else free_bytes(wanted.path.absolute())
+    return Estimate(wanted.path, max(0, wanted.n - done), seconds, size, wanted.workers, wanted.threads, free)
+
+
+def free_bytes(path: Path) -> int:
+    """The room on the disk that the path is, or would be, on."""
+    return shutil.disk_usage(next(folder for folder in [path, *path.parents] if folder.exists())).free

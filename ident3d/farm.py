@@ -4,7 +4,6 @@ A worker that dies is replaced and its shard rendered again; that is Dask's doin
 because a busy worker tells of its images, and restarted.
 """
 
-import errno
 import pickle
 import queue
 import socket
@@ -21,10 +20,13 @@ from distributed import CancelledError, Client, Future, KilledWorker, get_worker
 from ident3d.cluster import GPU, RETRIES
 from ident3d.errors import UserError
 from ident3d.jobs import Settings, StudioOf, differing_versions, render_shard, warm_studio
+from ident3d.loaders.files import FULL
 from ident3d.loaders.folder import is_dataset
 from ident3d.loaders.making import Job
 from ident3d.loaders.manifest import Entry
 from ident3d.loaders.provenance import cpu_model
+from ident3d.loaders.publishing import workplace
+from ident3d.loaders.stores import Store, place
 from ident3d.watch import STALL_SECONDS, Watch
 
 TELL_SECONDS = 0.5  # between two words of a worker on its images
@@ -32,7 +34,6 @@ RESULT_SECONDS = 10.0  # in which a worker hands over what it has finished; anot
 HOPELESS_FAILURES = 3  # so many shards failed and none finished: the others would fail too
 DEATHS = 6  # a shard is given up when so many workers died with it: the fault may be theirs
 HOPELESS_DEATHS = 9  # so many workers died and no shard was finished
-FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,8 @@ def work(pickled: bytes) -> Finished | Hopeless:
 
     gpu_index = worker.name if isinstance(worker.name, int) else 0
     try:
-        entry = render_shard(
-            Path(task.folder), task.settings, job, task.threads, gpu_index, on_image, studio_of=task.studio_of
-        )
+        with workplace(place(task.folder), task.settings, job) as path:
+            entry = render_shard(path, task.settings, job, task.threads, gpu_index, on_image, studio_of=task.studio_of)
     except UserError as error:
         return Hopeless(str(error))
     except ImportError as error:
@@ -122,7 +122,8 @@ def unfit(task: Task, worker: Any) -> str | None:
             f"{who} takes {worker.state.nthreads} jobs at a time, but a process holds one studio; "
             "start it with --nthreads 1, and --nworkers for more processes."
         )
-    if not is_dataset(Path(task.folder)):
+    there = place(task.folder)
+    if isinstance(there, Path) and not is_dataset(there):
         return f"{who} does not see the folder {task.folder}; workers and client must share it under the same name."
     return None
 
@@ -130,7 +131,7 @@ def unfit(task: Task, worker: Any) -> str | None:
 def run_jobs(
     client: Client,
     jobs: Sequence[Job],
-    folder: Path,
+    folder: Path | Store,
     settings: Settings,
     *,
     threads: int,
@@ -152,7 +153,8 @@ def run_jobs(
     takes.
     """
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    task = Task(str(folder.absolute()), settings, threads, f"ident3d-{uuid.uuid4()}", tell_seconds, studio_of)
+    where = folder if isinstance(folder, Store) else folder.absolute()
+    task = Task(str(where), settings, threads, f"ident3d-{uuid.uuid4()}", tell_seconds, studio_of)
     watch = Watch(client, stall_seconds or STALL_SECONDS * max(1, (settings["size"] / 224) ** 2), patient, on_note)
     client.subscribe_topic(task.topic, lambda event: messages.put(event[1]))
     waiting, running = list(reversed(jobs)), dict[Future[Finished | Hopeless], Job]()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ident3d.devices import Device, resolve_device
 from ident3d.errors import UserError
 from ident3d.loaders.source import copied, drawn, npy_bytes, read_latents_file
+from ident3d.loaders.stores import Store, place
 from ident3d.processors import cores
 from ident3d.recipe import Recipe
 from ident3d.root import data_root
@@ -21,7 +22,7 @@ class Order:
 
     n: int
     recipe: Recipe
-    path: Path
+    path: Path | Store
     workers: int
     threads: int
     source: dict[str, Any]
@@ -82,5 +83,5 @@ def order(
     recipe = replace(recipe, device=device.kind)
     most = None if device.kind == "cpu" else device.count  # one process a GPU
     workers = min(workers or most or cores(), most or workers or cores())
-    path = Path(out) if out else data_root(root) / recipe.name(n, source)
+    path = place(out) if out else data_root(root) / recipe.name(n, source)
     return Order(n, recipe, path, workers, max(1, cores() // workers), source, latents_copy)

@@ -1,26 +1,25 @@
 """``render``: from a recipe to a complete dataset folder, continued wherever an earlier run stopped."""
 
-import shutil
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ident3d.cluster import connected
 from ident3d.errors import UserError
-from ident3d.farm import FULL, Failure, run_jobs
+from ident3d.farm import Failure, run_jobs
 from ident3d.jobs import adopt
 from ident3d.loaders import manifest
 from ident3d.loaders.card import write_card
-from ident3d.loaders.files import lock, remove_partial_files, write_atomically
-from ident3d.loaders.folder import SHARDS, Description, is_dataset
-from ident3d.loaders.making import Job, drop_lost, finish, intended, is_whole, plan, remove_dataset, write_down
+from ident3d.loaders.files import remove_partial_files, write_atomically
+from ident3d.loaders.folder import SHARDS, Description, Folder, is_dataset
+from ident3d.loaders.making import Job, drop_lost, intended, plan, write_down
 from ident3d.loaders.manifest import Entry
+from ident3d.loaders.outputs import FolderOutput, writing
 from ident3d.loaders.provenance import record_run
 from ident3d.loaders.source import COPY, copy_is_sound
+from ident3d.loaders.stores import Store
 from ident3d.orders import Order, order
 from ident3d.progress import progress_bar
 from ident3d.recipe import THREE_D_IDENT, Recipe
@@ -35,7 +34,7 @@ SHARED_SECONDS = 60.0  # in which a shard must be seen here after a worker of an
 class Rendered:
     """What a run of `render` did."""
 
-    path: Path
+    path: Path | Store
     n: int
     rendered: int
     seconds: float
@@ -67,50 +66,44 @@ def render(
     if shard_size is not None and shard_size < 1:
         raise UserError(f"A shard holds at least one image, not {shard_size}.")
     wanted = order(n, recipe, out=out, root=root, latents=latents, workers=workers, here=cluster.here)
-    path = wanted.path
-    make_folder(path)
-    with writing(path):
+    with writing(wanted.path) as output:
+        path = output.path
         cleared = fresh and is_dataset(path)
         if cleared:
-            remove_dataset(path)
+            output.clear()
         description = intended(path, wanted.settings, wanted.n, shard_size, cleared=cleared)
-        check_disk(path, description)
+        check_disk(path, description, output.free_bytes())
         write_down(path, description)
         if wanted.latents_copy and not copy_is_sound(path, description.settings):
             write_atomically(path / COPY, wanted.latents_copy)
         remove_partial_files(path)
         remove_partial_files(path / SHARDS)
-        description, entries = drop_lost(path, description)
+        description, entries = drop_lost(path, description, output.stored())
         if description.complete:
-            return Rendered(path, wanted.n, 0, time.perf_counter() - clock, complete=True)
+            return Rendered(wanted.path, wanted.n, 0, time.perf_counter() - clock, complete=True)
+        output.bring(plan(description, entries))
         entries = adopt_finished(path, description, entries)
+        output.begin()
         jobs = plan(description, entries)
-        rendered, failures = run(wanted, cluster, description, jobs, show_progress)
+        rendered, failures = run(wanted, cluster, output, description, jobs, show_progress)
         remove_partial_files(path / SHARDS)  # of workers that died
         if not failures:
-            finish(path, description, lambda path, last: write_card(path, last, credits_of(wanted)))
-    return Rendered(path, wanted.n, rendered, time.perf_counter() - clock, not failures, tuple(failures))
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Hold the folder's lock; a full disk, wherever it is met, ends in one sentence."""
-    try:
-        with lock(path):
-            yield
-    except OSError as error:
-        if error.errno in FULL:
-            raise UserError(f"The disk of {path} is full; free some space and run the same command again.") from error
-        raise UserError(f"{error.filename or path} cannot be written: {error.strerror}.") from error
+            output.finish(description, lambda path, last: write_card(path, last, credits_of(wanted)))
+    return Rendered(wanted.path, wanted.n, rendered, time.perf_counter() - clock, not failures, tuple(failures))
 
 
 def run(
-    wanted: Order, cluster: Cluster, description: Description, jobs: list[Job], show_progress: bool
+    wanted: Order,
+    cluster: Cluster,
+    output: FolderOutput,
+    description: Description,
+    jobs: list[Job],
+    show_progress: bool,
 ) -> tuple[int, list[Failure]]:
     """Do the jobs on the cluster and record the run, however it ends; images rendered, and jobs given up."""
     if not jobs:
         return 0, []
-    path, started = wanted.path, datetime.now(UTC)
+    started = datetime.now(UTC)
     to_render = sum(job.count - job.already for job in jobs)
     workers = min(wanted.workers, len(jobs))
     failures: list[Failure] = []
@@ -132,10 +125,10 @@ def run(
                 run_jobs(
                     client,
                     jobs,
-                    path,
+                    wanted.path,
                     description.settings,
                     threads=wanted.threads * wanted.workers // workers if cluster.here else 1,
-                    on_entry=lambda entry: enter(path, entry),
+                    on_entry=lambda entry: enter(wanted.path, output, description, entry),
                     on_images=on_images,
                     on_failure=on_failure,
                     on_host=hosts.add,
@@ -144,29 +137,23 @@ def run(
                 )
         finally:
             here = {"workers": workers} if cluster.here else {}
-            record_run(path, started, **here, images=rendered, rendered_on=sorted(hosts))
+            record_run(output.path, started, **here, images=rendered, rendered_on=sorted(hosts))
+            output.record()
     return rendered, failures
 
 
-def enter(path: Path, entry: Entry) -> None:
+def enter(place: Path | Store, output: FolderOutput, description: Description, entry: Entry) -> None:
     """Enter a finished shard in the manifest, once it is to be seen from here: network file systems take a while."""
     end = time.monotonic() + SHARED_SECONDS
-    while not is_whole(path / SHARDS / entry.name, entry.bytes):
+    folder = Folder(output.path, description, ())
+    while isinstance(place, Path) and folder.shard_size(entry, None) != entry.bytes:
         if time.monotonic() > end:
             raise UserError(
-                f"A worker says that {entry.name} is written, but it is not in {path}: "
+                f"A worker says that {entry.name} is written, but it is not in {place}: "
                 "workers and client must share that folder."
             )
         time.sleep(0.1)
-    manifest.append_entry(path, entry)
-
-
-def make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        (path / ".lock").touch()
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}.") from None
+    output.enter(entry)
 
 
 def credits_of(wanted: Order) -> list[str]:
@@ -181,14 +168,14 @@ def adopt_finished(path: Path, description: Description, entries: list[Entry]) -
     return manifest.read_entries(path) if found else entries
 
 
-def check_disk(path: Path, description: Description) -> None:
+def check_disk(path: Path, description: Description, free: int | None) -> None:
     """Refuse a run that cannot fit, judged by the shards that are there, else by the usual size of an image."""
     entries = manifest.read_entries(path)
     here = sum(entry.count for entry in entries)
     usual = 6000 * (description.size / 64) ** 1.25  # bytes, from rendered datasets of 64 to 224 pixels
     each = sum(entry.bytes for entry in entries) / here if here else usual
-    images, free = description.n - here, shutil.disk_usage(path).free
-    if images * each > free:
+    images = description.n - here
+    if free is not None and images * each > free:
         raise UserError(
             f"{images:,} images need about {images * each / 1e9:.1f} GB, but {path} has only {free / 1e9:.1f} GB free."
         )

@@ -10,28 +10,30 @@ from typing import Any
 import torch
 
 from ident3d.errors import UserError
+from ident3d.latents.worlds import World
 from ident3d.loaders.files import write_json
-from ident3d.loaders.folder import is_dataset, read_description
+from ident3d.loaders.folder import differences, is_dataset, read_description
 from ident3d.loaders.images import ImageDataset
+from ident3d.loaders.lease import Busy
 from ident3d.loaders.realised import pairs
 from ident3d.loaders.source import drawn
 from ident3d.recipe import Recipe
 from ident3d.root import data_root
 from ident3d.training import experiments
-from ident3d.training.comparison import Result, write_tables
+from ident3d.training.comparison import FILE, Result, finished_results, write_tables
 from ident3d.training.evaluating import evaluate_run
 from ident3d.training.experiments import Data, Experiment, Row
 from ident3d.training.identity import identity_r2
 from ident3d.training.log import read_log
 from ident3d.training.memory import keep_memory
+from ident3d.training.parts import pairing
 from ident3d.training.precision import chosen_precision, seconds_of_pass
 from ident3d.training.processes import device_of, on_device
 from ident3d.training.report import read_scores, write_report
-from ident3d.training.run import new_encoder
-from ident3d.training.settings import CONDITIONALS, Settings, completed, moving_latents
+from ident3d.training.run import circumstances, new_encoder
+from ident3d.training.settings import Settings, completed, moving_latents
 from ident3d.training.trainer import train
 
-FILE = "result.json"
 WIDTH_PAIRS = 5000
 Say = Callable[[str], None]
 
@@ -68,26 +70,71 @@ def reproduce(
     """Run the rows of a paper's experiment that are not finished yet; returns the folder, and the table as Markdown.
 
     What images it needs are rendered first, if they are not below the data root already. An estimate is said before
-    anything starts. `experiment` gives an experiment of your own instead of the named one.
+    anything starts. Several processes may share a folder: a row that one of them is at is left to it. `experiment`
+    gives an experiment of your own instead of the named one.
     """
     chosen = experiment or experiments.experiment(name)
     base = data_root(root)
     folder = out or base / "reproduce" / f"{chosen.name}-{profile}"
     cells = plan(chosen, profile, folder, rows=tuple(rows), seeds=tuple(seeds), worlds=tuple(worlds))
+    check_finished(chosen, profile, folder)
     open_cells = [cell for cell in cells if not (cell.folder / FILE).exists()]
     for sentence in estimate(open_cells, base, device):
         say(sentence)
-    command = " ".join(
-        ["ident3d reproduce", chosen.name, "--profile", profile]
-        + [f"--rows {row}" for row in rows]
-        + [f"--seeds {seed}" for seed in seeds]
-        + [f"--world {world}" for world in worlds]
-    )
+    left = 0
     for number, cell in enumerate(open_cells, 1):
+        if (cell.folder / FILE).exists():
+            continue  # by another process, since this one began
         say(f"[{number}/{len(open_cells)}] {cell.world}: {cell.row.name}, seed {cell.seed}")
-        run_cell(chosen, cell, base, device, show_progress)
-        write_tables(folder, chosen, profile, command, finished_results(folder))
-    return folder, write_tables(folder, chosen, profile, command, finished_results(folder))
+        paths = {split: dataset(cell.data, split, base, show_progress) for split in ("train", "test")}
+        try:
+            run_cell(chosen, cell, paths, device, show_progress)
+        except Busy as error:
+            left += 1
+            say(f"Left to another process: {error}")
+            continue
+        publish(folder, chosen, profile)
+    if left:
+        say(f"{left} rows are at work in other processes; the table has them once they are done.")
+    return folder, publish(folder, chosen, profile)
+
+
+def publish(folder: Path, experiment: Experiment, profile: str) -> str:
+    """Write the table of every finished row; returns it as Markdown.
+
+    Once more, where another process finished a row meanwhile: whoever writes last knows them all.
+    """
+    while True:
+        results = finished_results(folder)
+        markdown = write_tables(folder, experiment, profile, results)
+        if finished_results(folder) == results:
+            return markdown
+
+
+def check_finished(experiment: Experiment, profile: str, folder: Path) -> None:
+    """Refuse to set rows of other settings, or of other images, beside those of this profile as it is now."""
+    for result in finished_results(folder):
+        data = experiment.profiles[profile].get(result.world)
+        row = next((row for row in experiment.rows if row.name == result.row), None)
+        if data is None or row is None:
+            raise UserError(f"{folder / result.run} is no row of this profile; move it away, or choose another --out.")
+        cell = Cell(result.world, data, row, result.seed, folder / result.run)
+        asked = json.loads(json.dumps(asked_for(cell)))  # as it was written down
+        if found := differences({name: result.facts.get(name) for name in asked}, asked):
+            raise UserError(
+                f"{folder / result.run} was finished with other settings ({'; '.join(found)}); move it away, or "
+                "choose another --out."
+            )
+
+
+def asked_for(cell: Cell) -> dict[str, Any]:
+    """What a cell's figures depend on: the images, and the settings of what is trained on them."""
+    d = cell.data
+    images = {"train": d.train, "test": d.test, "size": d.size, "world": d.world.as_dict()}
+    if cell.row.change is None:
+        return {"images": images}
+    settings = completed(cell.settings, d.world, d.size, d.train).as_dict()
+    return {"images": images, "settings": settings}
 
 
 def plan(
@@ -150,7 +197,8 @@ def estimate(cells: Sequence[Cell], base: Path, device: str) -> list[str]:
         if cell.world not in known:
             known[cell.world] = seconds_per_image(s, cell, device)
         views = 1 if s.supervised else 2
-        hours += s.steps * s.batch * views * known[cell.world] / 3600
+        done = max((line["step"] for line in read_log(cell.folder)), default=0)
+        hours += max(0, s.steps - done) * s.batch * views * known[cell.world] / 3600
     trained = sum(cell.row.change is not None for cell in cells)
     return [*said, f"{len(cells)} rows to do; about {hours:.1f} hours of training for {trained} of them here."]
 
@@ -166,66 +214,32 @@ def seconds_per_image(s: Settings, cell: Cell, device: str) -> float:
     return seconds_of_pass(model, images, precision) / count / threads
 
 
-def run_cell(experiment: Experiment, cell: Cell, base: Path, device: str, show_progress: bool) -> None:
+def run_cell(experiment: Experiment, cell: Cell, paths: dict[str, Path], device: str, show_progress: bool) -> None:
     """Train, score and write down one row; a run that was interrupted goes on."""
-    paths = {split: dataset(cell.data, split, base, show_progress) for split in ("train", "test")}
-    start = time.perf_counter()
+    facts, start = asked_for(cell), time.perf_counter()
     if cell.row.change is None:
         images = ImageDataset(paths["test"], latents=moving_latents(cell.data.world))
+        figures, seconds = {"R²": identity_r2(images, seed=cell.seed)}, time.perf_counter() - start
         cell.folder.mkdir(parents=True, exist_ok=True)
-        finish(
-            cell, {"R²": identity_r2(images)}, time.perf_counter() - start, {"pixels": "least squares of least norm"}
-        )
-        return
-    run = train(paths["train"], cell.settings, out=cell.folder, device=device, resume=True, show_progress=show_progress)
-    own = cell.settings.encoder
-    evaluate_run(run.path, paths["test"], encoder=own, device=device, show_progress=show_progress)
-    write_report(run.path)
-    scores = read_scores(run.path) or {}
-    figures = experiments.figures(experiment, scores["scores"], run.latents)
-    facts = {"settings": run.settings.as_dict(), "precision": run.precision, **run.facts}
-    log_seconds = sum(line["seconds"] for line in read_log(run.path))
-    finish(cell, figures, log_seconds, facts | {"widths": realised_widths(paths["train"], run.settings)})
-
-
-def finish(cell: Cell, figures: dict[str, float], seconds: float, facts: dict[str, Any]) -> None:
-    result = Result(
-        cell.world,
-        cell.row.name,
-        cell.seed,
-        figures,
-        round(seconds, 1),
-        f"{cell.folder.parent.name}/{cell.folder.name}",
-        facts,
-    )
+        facts |= {"pixels": "least squares of least norm"} | circumstances(torch.device("cpu"))
+    else:
+        options: dict[str, Any] = {"device": device, "show_progress": show_progress}
+        run = train(paths["train"], cell.settings, out=cell.folder, resume=True, **options)
+        evaluate_run(run.path, paths["test"], encoder=cell.settings.encoder, **options)
+        write_report(run.path)
+        scores = read_scores(run.path) or {}
+        figures = experiments.figures(experiment, scores["scores"], run.latents)
+        seconds = sum(line["seconds"] for line in read_log(run.path))
+        facts |= {"precision": run.precision, **run.facts}
+        facts |= {"widths": realised_widths(paths["train"], run.settings, run.world)}
+    result = Result(cell.world, cell.row.name, cell.seed, figures, round(seconds, 1), "", facts)
     write_json(cell.folder / FILE, vars(result))
 
 
-def realised_widths(path: Path, s: Settings) -> dict[str, float | None]:
+def realised_widths(path: Path, s: Settings, world: World) -> dict[str, float | None]:
     """Latent by latent the mean |z̃ - z| of matched pairs over the mean that was asked for; None where it is held."""
     if s.images_alone:
         return {}
-    found = pairs(
-        path,
-        CONDITIONALS[s.cond],
-        s.sigma,
-        p=s.cond_p or 3.0,
-        only=s.only or None,
-        same_class=s.same_class,
-        search=s.search,
-        seed=s.seed,
-        count=WIDTH_PAIRS,
-    )
+    found = pairs(path, **pairing(s, world), count=WIDTH_PAIRS)
     columns = zip(found.names, found.asked_mean, found.realised_mean, strict=True)
     return {name: round(got / asked, 3) if asked else None for name, asked, got in columns}
-
-
-def finished_results(folder: Path) -> list[Result]:
-    """Every result below the folder, in order of world, row and seed."""
-    found = []
-    for path in sorted(folder.glob(f"*/*/{FILE}")):
-        try:
-            found.append(Result(**json.loads(path.read_text(encoding="utf-8"))))
-        except (ValueError, TypeError):
-            raise UserError(f"{path} cannot be read; delete it, and its row is scored again.") from None
-    return found

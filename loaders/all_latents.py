@@ -44,7 +44,12 @@ def gathered(shards: Path, entries: Sequence[Entry], world: World) -> NDArray[np
     raw, classes = np.concatenate([raw for raw, _ in parts]), [kinds for _, kinds in parts if kinds is not None]
     if classes and len(classes) != len(parts):
         raise UserError(f"Some shards in {shards} have classes and some have not.")
-    return np.column_stack([raw, np.concatenate(classes).astype(np.float32)]) if classes else raw
+    return joined(raw, np.concatenate(classes) if classes else None)
+
+
+def joined(raw: NDArray[np.float32], classes: NDArray[np.int8] | None) -> NDArray[np.float32]:
+    """Raw latents and, where there are, classes as one table."""
+    return raw if classes is None else np.column_stack([raw, classes.astype(np.float32)])
 
 
 def write(folder: Path, table: NDArray[np.float32]) -> str:

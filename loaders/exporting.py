@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ident3d.errors import UserError
-from ident3d.loaders.files import TEMPORARY, lock, remove_partial_files, sha256_of_file, write_atomically
+from ident3d.loaders.files import TEMPORARY, remove_partial_files, sha256_of_file, write_atomically
 from ident3d.loaders.folder import Folder, open_folder
+from ident3d.loaders.lease import PREFIX, lease
 from ident3d.loaders.shards import MEND, Shard, read_shard
 from ident3d.loaders.source import npy_bytes
 from ident3d.loaders.stored import StoredImages
@@ -36,9 +37,9 @@ def export(path: Path | str, out: Path | str, *, show_progress: bool = True) -> 
     """
     folder, out = open_folder(path), Path(out)
     if not folder.description.complete:
-        raise UserError(f"{folder.path} is not finished; export it when all its images are there.")
+        raise UserError(f"{folder.place} is not finished; export it when all its images are there.")
     begin_export(folder, out)
-    with lock(out):
+    with lease(out):
         seen: dict[str, int] = {}  # suffix -> images of that class so far
         raw: dict[str, list[NDArray[np.float32]]] = {}
         scene: dict[str, list[NDArray[np.float32]]] = {}
@@ -67,7 +68,7 @@ def begin_export(folder: Folder, out: Path) -> None:
     """Mark `out` as an export of just these shards, or refuse it if it holds anything else."""
     out.mkdir(parents=True, exist_ok=True)
     mark = {"shards_sha256": folder.description.shards_sha256}
-    present = [p.name for p in out.iterdir() if p.name != ".lock"]
+    present = [p.name for p in out.iterdir() if not p.name.startswith(PREFIX)]
     try:
         same = json.loads((out / MARK).read_text(encoding="utf-8")) == mark
     except (OSError, ValueError):

@@ -1,17 +1,15 @@
-"""Writing files so that a reader, or a crash, never meets half of one; and locking a folder while it is written."""
+"""Writing files so that a reader, or a crash, never meets half of one."""
 
+import errno
 import hashlib
 import json
 import os
-import platform
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
-from ident3d.errors import UserError
-
 TEMPORARY = ".partial-"
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def sha256(data: bytes) -> str:
@@ -49,45 +47,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove_partial_files(folder: Path) -> None:
-    """Delete what a killed writer left under a temporary name. Only for the holder of the folder's lock."""
+    """Delete what a killed writer left under a temporary name. Only for the holder of the folder's lease."""
     for path in folder.glob(f"{TEMPORARY}*"):
         path.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: dict[str, object]) -> None:
     write_atomically(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
-
-
-@contextmanager
-def lock(folder: Path) -> Iterator[None]:
-    """Hold the folder for writing; refuse, naming the holder, while another living process has it.
-
-    The kernel drops the lock with the process that holds it, however that ends, so no lock is ever stale.
-    """
-    import fcntl  # here, so that datasets can be read where there is no such thing
-
-    path = folder / ".lock"
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(descriptor, 200).decode(errors="replace").strip() or "another process"
-            os.close(descriptor)
-            raise UserError(f"{folder} is being written by {holder}; wait for it, or stop it first.") from None
-        except OSError as error:
-            os.close(descriptor)
-            raise UserError(f"The file system of {folder} does not lock files ({error.strerror}).") from None
-        with suppress(FileNotFoundError):
-            if path.stat().st_ino == os.fstat(descriptor).st_ino:
-                break
-        os.close(descriptor)  # the holder before us removed the file between our open and our lock
-    try:
-        with suppress(OSError):  # the name of the holder is a kindness; on a full disk it is left out
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"process {os.getpid()} on {platform.node()}\n".encode())
-        yield
-    finally:
-        with suppress(FileNotFoundError):
-            path.unlink()
-        os.close(descriptor)

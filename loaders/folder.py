@@ -5,7 +5,7 @@ the end it carries totals, pixel mean and std, the manifest's sha256, and a dige
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,11 @@ from typing import Any
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders import manifest
+from ident3d.loaders.cached import fetch, mirror, origin
 from ident3d.loaders.files import sha256, sha256_of_file, write_json
 from ident3d.loaders.manifest import Entry
 from ident3d.loaders.shards import MEND
+from ident3d.loaders.stores import Store, place
 
 FILE = "dataset.json"
 SHARDS = "shards"
@@ -76,14 +78,34 @@ class Description:
 
 @dataclass(frozen=True)
 class Folder:
-    """An opened dataset folder."""
+    """An opened dataset folder; of one in a store, the copy of its small files."""
 
     path: Path
     description: Description
     entries: tuple[Entry, ...]
+    store: Store | None = None
+
+    @property
+    def place(self) -> Path | Store:
+        """What messages call it."""
+        return self.store or self.path
+
+    def shard_name(self, entry: Entry) -> str:
+        """What messages call a shard."""
+        return f"{self.place}/{SHARDS}/{entry.name}"
 
     def shard_path(self, entry: Entry) -> Path:
+        """The shard's file; that of a store is fetched first, if it is not in the cache."""
+        if self.store:
+            return fetch(self.store, f"{SHARDS}/{entry.name}", entry.sha256)
         return self.path / SHARDS / entry.name
+
+    def shard_size(self, entry: Entry, stored: Mapping[str, int] | None) -> int | None:
+        """The size of the shard's file, None if it is missing; `stored` has the sizes of the shards in a store."""
+        if stored is not None:
+            return stored.get(entry.name)
+        path = self.path / SHARDS / entry.name
+        return path.stat().st_size if path.is_file() and not path.is_symlink() else None
 
     @property
     def finished(self) -> int:
@@ -95,8 +117,8 @@ def digest(content: dict[str, object]) -> str:
     return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
 
 
-def is_dataset(path: Path) -> bool:
-    return (path / FILE).is_file()
+def is_dataset(path: Path | Store) -> bool:
+    return path.get(FILE) is not None if isinstance(path, Store) else (path / FILE).is_file()
 
 
 def read_description(path: Path) -> Description:
@@ -148,8 +170,11 @@ def write_description(path: Path, description: Description) -> None:
 
 
 def open_folder(path: Path | str) -> Folder:
-    """Open a dataset folder, checking format, the manifest's digest, and that every shard is there in its full size."""
-    path = Path(path)
+    """Open a dataset folder, checking format, the manifest's digest, and that every shard is there in its full size.
+
+    The address of a store (s3://…) opens the dataset there, through our own cache folder.
+    """
+    path = local(path)
     description = read_description(path)
     entries = manifest.read_entries(path)
     if description.complete:
@@ -159,14 +184,20 @@ def open_folder(path: Path | str) -> Folder:
             raise UserError(f"{path} says that it is complete, but its manifest lacks images.")
     if (path / SHARDS).is_symlink():
         raise UserError(f"{path / SHARDS} is a link; a dataset's shards lie in its own folder.")
-    folder = Folder(path, description, tuple(entries))
+    folder = Folder(path, description, tuple(entries), origin(path))
+    stored = folder.store.sizes(SHARDS) if folder.store else None
     for entry in entries:
-        shard = folder.shard_path(entry)
-        size = shard.stat().st_size if shard.is_file() and not shard.is_symlink() else None
+        size = folder.shard_size(entry, stored)
         if size != entry.bytes:
             what = "is missing" if size is None else f"has {size} bytes instead of {entry.bytes}"
-            raise UserError(f"The shard {shard} {what}; {MEND}")
+            raise UserError(f"The shard {folder.shard_name(entry)} {what}; {MEND}")
     return folder
+
+
+def local(path: Path | str) -> Path:
+    """A folder's path as it is; of a dataset in a store, the folder in our cache that stands for it."""
+    where = place(path)
+    return mirror(where, FILE) if isinstance(where, Store) else where
 
 
 def missing_ranges(n: int, entries: Sequence[Entry]) -> Iterator[tuple[int, int]]:

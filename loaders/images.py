@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError, unknown
+from ident3d.loaders.all_latents import joined
 from ident3d.loaders.folder import differences
 from ident3d.loaders.stored import StoredImages
 
@@ -123,7 +124,7 @@ class ImageDataset:
 
     def select(self, raw: NDArray[np.float32], classes: NDArray[np.int8] | None) -> NDArray[np.float32]:
         """The selected columns of raw latents (B, d) and classes (B,)."""
-        table = raw if classes is None else np.column_stack([raw, classes.astype(np.float32)])
+        table = joined(raw, classes)
         if self._wanted is None:
             return table
         names = (*self.world.names, CLASS)

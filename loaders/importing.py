@@ -19,8 +19,9 @@ from ident3d.errors import UserError
 from ident3d.loaders import manifest, published
 from ident3d.loaders.archives import Place, places
 from ident3d.loaders.card import write_card
-from ident3d.loaders.files import TEMPORARY, lock, remove_partial_files, sha256, write_atomically
+from ident3d.loaders.files import TEMPORARY, remove_partial_files, sha256, write_atomically
 from ident3d.loaders.folder import SHARDS
+from ident3d.loaders.lease import lease
 from ident3d.loaders.making import Job, begin, finish, plan
 from ident3d.loaders.manifest import Entry, entry_of
 from ident3d.loaders.provenance import record_run
@@ -72,7 +73,7 @@ def import_(
     out.mkdir(parents=True, exist_ok=True)
     beside = out.resolve()
     scratch = beside.with_name(f"{TEMPORARY}{beside.name}-members")
-    with lock(out):
+    with lease(out) as held:
         remove_partial_files(out)
         try:
             files = places(source, published.wanted, scratch, show_progress)
@@ -86,8 +87,10 @@ def import_(
                 with progress_bar(description.n, "images", show=show_progress) as bar:
                     bar.update(description.n - sum(job.count for job in jobs))
                     for entry in run(out, settings, jobs, content, workers or cores()):
+                        held.check()
                         manifest.append_entry(out, entry)
                         bar.update(entry.count)
+                held.check()
                 description = finish(out, description, write_card)
                 record_run(out, started, imported=str(source.name), images=sum(job.count for job in jobs))
         finally:

@@ -13,17 +13,19 @@ from ident3d.loaders.epochs import rank_batches
 from ident3d.loaders.files import sha256
 from ident3d.loaders.pair_dataset import PairDataset
 from ident3d.loaders.pair_streams import check_seed, permutation
-from ident3d.loaders.slots import Dataset, default_workers, shared_slots, source_of
+from ident3d.loaders.slots import Dataset, Slots, default_workers, source_of
 
 
 class Position(Sampler[Any]):
-    """Hands out the batches of one epoch from `batch` on, as arrays of numbers, each with a slot for its pixels.
+    """Hands out the batches of one epoch from `batch` on, as arrays of numbers.
 
     Pairs are counted over all epochs, so that a worker that outlives an epoch need not be told of the next one. Images
     are those of the epoch's own permutation.
     """
 
-    def __init__(self, dataset: Dataset, batches: list[tuple[int, int]], seed: int, shuffle: bool, slots: int) -> None:
+    def __init__(
+        self, dataset: Dataset, batches: list[tuple[int, int]], seed: int, shuffle: bool, slots: Slots | None
+    ) -> None:
         self.dataset, self.batches, self.seed, self.shuffle, self.slots = dataset, batches, seed, shuffle, slots
         self.epoch = dataset.epoch if isinstance(dataset, PairDataset) else 0
         self.batch = 0
@@ -37,38 +39,39 @@ class Position(Sampler[Any]):
         return len(self.batches)
 
     def __iter__(self) -> Iterator[Any]:
+        if self.slots:
+            self.slots.recover()  # a DataLoader asks for a first batch once its workers are done with all earlier ones
         length = len(self.dataset)
         order = np.arange(length)
         if isinstance(self.dataset, PairDataset):
             order += self.epoch * length
         elif self.shuffle:
             order = permutation(self.seed, self.epoch, length)
-        for k, (start, stop) in enumerate(self.batches[self.batch :]):
-            yield order[start:stop], k % max(1, self.slots)
+        for start, stop in self.batches[self.batch :]:
+            yield order[start:stop]
 
 
 class Batches:
-    """What fetches: the batch of an array of numbers, or, in a worker with slots, its latents, the pixels in its slot.
+    """What fetches: the batch of an array of numbers, or, in a worker with slots, its latents, the pixels in a slot."""
 
-    Memory that is new to a process costs more than reading does, so pixels cross from worker to consumer through a few
-    pieces of shared memory, used in turn. Batch k may use the slot of batch k - slots: a DataLoader asks for batch k
-    once batch k - prefetch · workers has arrived, and by then the consumer has copied the one before.
-    """
-
-    def __init__(self, dataset: Dataset, slots: "list[torch.Tensor]") -> None:
+    def __init__(self, dataset: Dataset, slots: Slots | None) -> None:
         self.dataset, self.slots = dataset, slots
 
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def __getitem__(self, wanted: Any) -> Any:
+    def __getitem__(self, numbers: Any) -> Any:
         """The batch, or the UserError that it met: raised in a worker it would arrive wrapped in a traceback."""
-        numbers, slot = wanted
         try:
             if not self.slots:
                 return self.dataset.batch(numbers)
-            count = self.dataset.members * len(numbers)
-            return slot, self.dataset.fill(numbers, self.slots[slot][:count].numpy())
+            slot = self.slots.take()
+            try:
+                pixels = self.slots.memory[slot][: self.dataset.members * len(numbers)]
+                return slot, self.dataset.fill(numbers, pixels.numpy())
+            except BaseException:
+                self.slots.free(slot)
+                raise
         except UserError as error:
             return error
 
@@ -92,18 +95,24 @@ class Loader(DataLoader[Any]):
         )
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        slots = self.fetch.slots
+        if slots:
+            slots.before_waiting()
         for batch in super().__iter__():
             if isinstance(batch, UserError):
                 raise batch from None
             self.position.go_to(self.position.epoch, self.position.batch + 1)
-            yield self._copied(*batch) if self.fetch.slots else batch
-            del batch  # not to be kept while the next one is read
+            try:
+                yield self._assembled(slots, *batch) if slots else batch
+            finally:
+                del batch  # not to be kept while the next one is read
+                if slots:
+                    slots.before_waiting()  # or before it leaves: a worker that waits for a slot could not end
 
-    def _copied(self, slot: int, latents: Any) -> Any:
-        """The batch whose pixels are in this slot, in memory of its own."""
-        shared = self.fetch.slots[slot][: len(latents)]
-        pixels = torch.empty(shared.shape, dtype=torch.uint8, pin_memory=True) if self.pin else own_memory(shared.shape)
-        return self.fetch.dataset.assemble(pixels.copy_(shared), torch.from_numpy(latents))
+    def _assembled(self, slots: Slots, slot: int, latents: Any) -> Any:
+        """The batch whose pixels are in this slot."""
+        pixels = slots.lend(slot, len(latents))
+        return self.fetch.dataset.assemble(pixels.pin_memory() if self.pin else pixels, torch.from_numpy(latents))
 
     def state_dict(self) -> dict[str, Any]:
         """Where the next batch will come from, and what that depends on."""
@@ -138,10 +147,6 @@ def digests(dataset: Dataset) -> dict[str, str]:
     return found
 
 
-def own_memory(shape: tuple[int, ...]) -> torch.Tensor:
-    return torch.from_numpy(np.empty(shape, np.uint8))  # NumPy's memory comes in huge pages
-
-
 def as_it_is(batch: Any) -> Any:
     return batch
 
@@ -151,7 +156,7 @@ def make_loader(
     batch_size: int = 256,
     *,
     workers: int | None = None,
-    prefetch: int = 2,
+    prefetch: int = 1,
     seed: int | None = None,
     shuffle: bool = True,
     drop_last: bool | None = None,
@@ -162,8 +167,9 @@ def make_loader(
 ) -> Loader:
     """A DataLoader of whole batches with the defaults that fit.
 
-    `workers` processes fetch `prefetch` batches each ahead; by default none where the data are packed. Memory is pinned
-    where there is a GPU. Batches, and their order, depend on the dataset, `batch_size`, `seed`, `rank` and `world_size`
+    `workers` processes fetch `prefetch` batches each ahead; by default none where the data are packed. Their memory is
+    that of workers · prefetch + 1 batches while the consumer holds no batch but the last. Memory is pinned where there
+    is a GPU. Batches, and their order, depend on the dataset, `batch_size`, `seed`, `rank` and `world_size`
     alone, not on workers. The seed is of the order of an ImageDataset's images, where `shuffle`, by default 0; a
     PairDataset has its own. A last batch that is not full is left out with `drop_last`, which is the default except for
     images in their own order. `state_dict` and `load_state_dict` keep the position.
@@ -194,10 +200,10 @@ def make_loader(
         "rank": rank,
         "world_size": world_size,
     }
-    shared = shared_slots(shape, workers, prefetch) if source.transform is None else []
+    slots = Slots(shape, workers, prefetch) if workers and source.transform is None else None
     return Loader(
-        Position(dataset, batches, seed, shuffle, len(shared)),
-        Batches(dataset, shared),
+        Position(dataset, batches, seed, shuffle, slots),
+        Batches(dataset, slots),
         settings,
         pin=torch.cuda.is_available() if pin_memory is None else pin_memory,
         num_workers=workers,

@@ -3,11 +3,14 @@
 Whatever the moment a run dies, the same call finds a folder that it can go on with.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
@@ -18,12 +21,14 @@ from ident3d.loaders.folder import (
     PARTS,
     SHARDS,
     Description,
+    Folder,
     differences,
     is_dataset,
     missing_ranges,
     read_description,
     write_description,
 )
+from ident3d.loaders.lease import PREFIX
 from ident3d.loaders.manifest import Entry
 
 SHARD_IMAGES = 64  # of up to 448 pixels; about 1.8 MB at 224
@@ -84,8 +89,8 @@ def intended(
 
 def only_begun(path: Path) -> bool:
     """Whether all that lies in the folder is what a run leaves that dies before its first line is written."""
-    ours = [file for file in path.iterdir() if file.name not in (".lock", *PARTS) or file.is_dir()]
-    strangers = [file for file in ours if file.name != SHARDS and not file.name.startswith(TEMPORARY)]
+    ours = [file for file in path.iterdir() if file.name not in PARTS or file.is_dir()]
+    strangers = [file for file in ours if file.name != SHARDS and not file.name.startswith((TEMPORARY, PREFIX))]
     shards = path / SHARDS
     empty = not shards.exists() or not any(shards.iterdir())
     return not strangers and (empty or (path / manifest.FILE).exists())
@@ -105,10 +110,16 @@ def write_down(path: Path, description: Description) -> None:
         write_description(path, description)
 
 
-def drop_lost(path: Path, description: Description) -> tuple[Description, list[Entry]]:
-    """Take the shards whose file is gone, or of another size, off the manifest, so that they are made again."""
+def drop_lost(
+    path: Path, description: Description, stored: Mapping[str, int] | None = None
+) -> tuple[Description, list[Entry]]:
+    """Take the shards whose file is gone, or of another size, off the manifest, so that they are made again.
+
+    `stored` has the sizes of the shards where they lie in a store.
+    """
     entries = manifest.read_entries(path)
-    there = [entry for entry in entries if is_whole(path / SHARDS / entry.name, entry.bytes)]
+    folder = Folder(path, description, tuple(entries))
+    there = [entry for entry in entries if folder.shard_size(entry, stored) == entry.bytes]
     if len(there) == len(entries):
         return description, entries
     description = reopened(description)
@@ -117,27 +128,29 @@ def drop_lost(path: Path, description: Description) -> tuple[Description, list[E
     return description, there
 
 
-def is_whole(path: Path, size: int) -> bool:
-    return path.is_file() and not path.is_symlink() and path.stat().st_size == size
-
-
 def reopened(description: Description) -> Description:
     """The same dataset, not complete."""
     return Description(description.settings, description.n, description.shard_size)
 
 
 def finish(
-    path: Path, description: Description, write_card: Callable[[Path, Description], None] | None = None
+    path: Path,
+    description: Description,
+    write_card: Callable[[Path, Description], None] | None = None,
+    table: NDArray[np.float32] | None = None,
 ) -> Description:
-    """Close a folder all of whose shards are there: sorted manifest, card, and last the description with its totals."""
+    """Close a folder all of whose shards are there: sorted manifest, card, and last the description with its totals.
+
+    The `table` of all latents is gathered from the shards, unless it is given.
+    """
     entries = manifest.read_entries(path)
     missing = list(missing_ranges(description.n, entries))
     if missing:
         raise UserError(f"{path} lacks images {missing[0][0]} to {missing[0][1] - 1}, so it cannot be closed.")
     try:
-        latents = all_latents.write(
-            path, all_latents.gathered(path / SHARDS, entries, World.from_dict(description.settings["world"]))
-        )
+        world = World.from_dict(description.settings["world"])
+        table = all_latents.gathered(path / SHARDS, entries, world) if table is None else table
+        latents = all_latents.write(path, table)
     except UserError:  # a damaged shard is for `verify` to tell, and readers can do without
         latents = None
     pixels = description.n * description.size**2

@@ -13,8 +13,9 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from ident3d.errors import UserError
-from ident3d.loaders.files import TEMPORARY, lock, sha256_of_file, sync_folder, write_json
+from ident3d.loaders.files import TEMPORARY, sha256_of_file, sync_folder, write_json
 from ident3d.loaders.folder import Folder, digest, open_folder
+from ident3d.loaders.lease import lease
 from ident3d.loaders.shards import MEND, read_shard
 from ident3d.progress import progress_bar
 
@@ -38,10 +39,10 @@ def pack(path: Path | str, *, show_progress: bool = True) -> Packed:
     folder = open_folder(path)
     description = folder.description
     if not description.complete:
-        raise UserError(f"{folder.path} is not finished; pack it when all its images are rendered.")
+        raise UserError(f"{folder.place} is not finished; pack it when all its images are rendered.")
     target = folder.path / DATA
     size = description.n * description.size**2 * 3
-    with lock(folder.path):
+    with lease(folder.path) as held:
         if matching_file(folder) and not packed_problem(folder):
             return Packed(target, size, str(record(folder)["sha256"]))
         free = shutil.disk_usage(folder.path).free
@@ -57,6 +58,7 @@ def pack(path: Path | str, *, show_progress: bool = True) -> Packed:
                 file.flush()
                 os.fchmod(file.fileno(), 0o644)
                 os.fsync(file.fileno())
+                held.check()
                 Path(file.name).replace(target)
             except BaseException:
                 Path(file.name).unlink(missing_ok=True)

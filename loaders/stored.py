@@ -8,7 +8,7 @@ import mmap
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,6 +50,10 @@ class Descriptor:
             os.close(self.number)
 
 
+def open_shard(folder: Folder, number: int) -> Descriptor:
+    return Descriptor(folder.shard_path(folder.entries[number]))
+
+
 class StoredImages:
     """A finished dataset folder; nothing is opened before it is needed, in whichever process needs it."""
 
@@ -59,20 +63,22 @@ class StoredImages:
         description = self.folder.description
         if not description.complete:
             have = self.folder.finished
-            raise UserError(f"{self.path} is not finished: it holds {have} of {description.n} images; render the rest.")
+            raise UserError(
+                f"{self.folder.place} is not finished: it holds {have} of {description.n} images; render the rest."
+            )
         self.n, self.size = description.n, description.size
         if not self.n:
-            raise UserError(f"{self.path} is empty: it holds no images.")
+            raise UserError(f"{self.folder.place} is empty: it holds no images.")
         self.packed = None if packed is False else matching_file(self.folder)
         if packed and not self.packed:
-            raise UserError(f"{self.path} has no packed file that matches its shards; `ident3d pack` makes it.")
+            raise UserError(f"{self.folder.place} has no packed file that matches its shards; `ident3d pack` makes it.")
         self._first = np.array([entry.first for entry in self.folder.entries])
         self._start()
 
     def _start(self) -> None:
         self._chunks: dict[int, Chunks] = {}
         self._latents: dict[int, Latents] = {}
-        self._open = lru_cache(OPEN_FILES)(Descriptor)
+        self._open = lru_cache(OPEN_FILES)(partial(open_shard, self.folder))
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -139,13 +145,12 @@ class StoredImages:
 
     def _image(self, shard: int, place: int) -> NDArray[np.uint8]:
         chunks = self._chunks_of(shard)
-        path = self.folder.shard_path(self.folder.entries[shard])
         try:
-            file = self._open(path)  # a name of its own: another thread may evict it, and a closed number is reused
+            file = self._open(shard)  # a name of its own: another thread may evict it, and a closed number is reused
             data = os.pread(file.number, chunks.size[place], chunks.offset[place])
             return inflate(data, chunks.mask[place], (self.size, self.size, 3))
         except (OSError, ValueError, deflate.DeflateError) as error:
-            raise broken(path, error) from None
+            raise broken(self.folder.shard_name(self.folder.entries[shard]), error) from None
 
     def _chunks_of(self, shard: int) -> Chunks:
         if shard not in self._chunks:
@@ -191,7 +196,7 @@ def chunk_places(images: h5py.Dataset, file_bytes: int) -> Chunks:
     return Chunks(list(offset), list(size), list(mask))
 
 
-def broken(path: Path, error: Exception) -> UserError:
+def broken(path: Path | str, error: Exception) -> UserError:
     """What went wrong with a shard, in one sentence that names it."""
     if isinstance(error, UserError):
         return error

@@ -1,16 +1,20 @@
 """``verify``: reads every byte of a dataset once and compares it with what the folder says of itself."""
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ident3d.errors import UserError
-from ident3d.loaders import all_latents, manifest
-from ident3d.loaders.files import lock, remove_partial_files, sha256, sha256_of_file
+from ident3d.loaders import manifest
+from ident3d.loaders.all_latents import FILE as TABLE
+from ident3d.loaders.all_latents import gathered, joined
+from ident3d.loaders.all_latents import read as read_table
+from ident3d.loaders.files import remove_partial_files, sha256, sha256_of_file
 from ident3d.loaders.folder import (
     SHARDS,
     Description,
@@ -20,11 +24,15 @@ from ident3d.loaders.folder import (
     read_description,
     write_description,
 )
+from ident3d.loaders.lease import lease
 from ident3d.loaders.making import reopened
 from ident3d.loaders.manifest import Entry
 from ident3d.loaders.pack import packed_problem, remove_packed
+from ident3d.loaders.publishing import looking, push_repaired, take_shard
 from ident3d.loaders.shards import Shard, read_settings, read_shard
 from ident3d.loaders.source import COPY, copy_is_sound, recorded_latents, world_of
+from ident3d.loaders.store_lease import lease_on_store
+from ident3d.loaders.stores import Store, place
 from ident3d.progress import progress_bar
 
 
@@ -40,7 +48,7 @@ class Problem:
 class Verified:
     """The result of a verification: images that are as recorded, images still missing, and everything that is wrong."""
 
-    path: Path
+    path: Path | Store
     good: int
     missing: int
     problems: tuple[Problem, ...]
@@ -59,53 +67,70 @@ def verify(path: Path | str, *, repair: bool = False, show_progress: bool = True
     file its recorded hash. With `repair`, broken shards and their manifest lines are removed, so that the same `render`
     makes them again, and so is a broken packed file.
     """
-    path = Path(path)
-    if not path.is_dir() or not (is_dataset(path) or (path / manifest.FILE).exists()):
-        raise UserError(f"{path} is not a dataset folder.")
-    with lock(path) if repair else nullcontext():
-        description, problems = described(path)
-        entries, more = listed(path, description)
+    where = place(path)
+    store = where if isinstance(where, Store) else None
+    if isinstance(where, Path) and not (is_dataset(where) or (where / manifest.FILE).exists()):
+        raise UserError(f"{where} is not a dataset folder.")
+    holding = lease_on_store(where) if isinstance(where, Store) else lease(where)
+    with holding if repair else nullcontext() as held, looking(where, (COPY, TABLE)) as folder:
+        description, problems = described(folder)
+        entries, more = listed(folder, description)
         problems += more
-        copy_is_good = copy_is_sound(path, description.settings)
+        copy_is_good = copy_is_sound(folder, description.settings)
         if not copy_is_good:
             problems.append(Problem(f"{COPY} is not the file of latents that this dataset was begun with."))
-        unpacked = packed_problem(Folder(path, description, tuple(entries)))
+        unpacked = packed_problem(Folder(folder, description, tuple(entries)))
         if unpacked:
             problems.append(Problem(unpacked))
-        good, broken = 0, set[str]()
+        good, broken, latents = 0, set[str](), list[NDArray[np.float32]]()
         with progress_bar(sum(entry.count for entry in entries), "images", show=show_progress) as bar:
             for entry in entries:
-                found = shard_problems(path, description.settings, entry, compare_latents=copy_is_good)
+                with at_hand(store, folder, entry):
+                    found = shard_problems(folder, description.settings, entry, compare_latents=copy_is_good)
+                    if not found:
+                        latents.append(gathered(folder / SHARDS, [entry], world_of(description.settings)))
                 problems += [Problem(f"{entry.name}: {what}", entry.name) for what in found]
                 good += 0 if found else entry.count
                 broken |= {entry.name} if found else set()
                 bar.update(entry.count)
-        if not broken and (table := table_problem(path, description, entries)):
+        if not broken and (table := table_problem(folder, description, latents)):
             problems.append(Problem(table))
         missing = max(0, description.n - sum(entry.count for entry in entries))
-        if repair and problems:
+        if held and problems:
+            held.check()
             keep = [entry for entry in entries if entry.name not in broken]
             if broken or len(problems) > bool(unpacked):
-                remove_broken(path, description, keep, broken)
+                remove_broken(folder, description, keep, broken)
             if unpacked or broken:
-                remove_packed(path)
+                remove_packed(folder)
             if not copy_is_good:
-                (path / COPY).unlink(missing_ok=True)
-    return Verified(path, good, missing, tuple(problems), repaired=repair and bool(problems))
+                (folder / COPY).unlink(missing_ok=True)
+            if store:
+                push_repaired(store, folder, broken)
+        problems = [Problem(problem.what.replace(str(folder), str(where)), problem.shard) for problem in problems]
+    return Verified(where, good, missing, tuple(problems), repaired=repair and bool(problems))
 
 
-def table_problem(path: Path, description: Description, entries: Sequence[Entry]) -> str | None:
-    """What is wrong with the table of all latents, where one is recorded."""
+@contextmanager
+def at_hand(store: Store | None, folder: Path, entry: Entry) -> Iterator[None]:
+    """Have the shard in the folder: of a store as it is there now, and only as long as it is looked at."""
+    if store:
+        take_shard(store, entry.name, folder)
+    yield
+    if store:
+        (folder / SHARDS / entry.name).unlink(missing_ok=True)
+
+
+def table_problem(path: Path, description: Description, latents: Sequence[NDArray[np.float32]]) -> str | None:
+    """What is wrong with the table of all latents, where one is recorded; `latents` are those of the shards."""
     if not (description.complete and description.all_latents):
         return None
-    world = world_of(description.settings)
-    found = all_latents.read(path, description.all_latents, description.n, world.n_raw)
+    found = read_table(path, description.all_latents, description.n, world_of(description.settings).n_raw)
     if found is None:
-        return f"{all_latents.FILE} is missing or does not match its sha256"
-    raw, classes = found
-    table = raw if classes is None else np.column_stack([raw, classes.astype(np.float32)])
-    same = np.array_equal(table, all_latents.gathered(path / SHARDS, entries, world))
-    return None if same else f"{all_latents.FILE} does not hold the latents of the shards"
+        return f"{TABLE} is missing or does not match its sha256"
+    table = joined(*found)
+    same = all(rows.shape[1:] == table.shape[1:] for rows in latents) and np.array_equal(table, np.concatenate(latents))
+    return None if same else f"{TABLE} does not hold the latents of the shards"
 
 
 def described(path: Path) -> tuple[Description, list[Problem]]:
@@ -189,7 +214,7 @@ def content_problems(
 def remove_broken(path: Path, description: Description, keep: Sequence[Entry], broken: set[str]) -> None:
     """Delete broken shards and list what is left; the folder is incomplete until `render` has run."""
     write_description(path, reopened(description))
-    (path / all_latents.FILE).unlink(missing_ok=True)
+    (path / TABLE).unlink(missing_ok=True)
     manifest.write_entries(path, keep)
     for name in broken:
         (path / SHARDS / name).unlink(missing_ok=True)

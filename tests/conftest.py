@@ -1,10 +1,13 @@
 """What every test shares: tests that render are left out, with one reason, where bpy cannot be imported."""
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 from hypothesis import HealthCheck, settings
+from s3 import s3_server, settings_of
 from shapes.stars import obj_bytes, star
 
 from ident3d.health import look_at_bpy
@@ -50,3 +53,25 @@ def own_meshes(mesh_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
         patch.setenv("XDG_CACHE_HOME", str(cache))
         meshes(directory=mesh_files, accept_terms=True)
     return cache
+
+
+@pytest.fixture(scope="session")
+def s3_address() -> Iterator[str]:
+    """A local S3 server, for tests that all use buckets of their own."""
+    for package in ("moto", "flask_cors", "s3fs"):
+        pytest.importorskip(package)
+    with s3_server() as address:
+        yield address
+
+
+@pytest.fixture
+def bucket(s3_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of an empty bucket on it; the cache is empty too."""
+    import s3fs
+
+    for name, value in settings_of(s3_address).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    name = f"bucket-{token_hex(8)}"
+    s3fs.S3FileSystem(skip_instance_cache=True).mkdir(name)
+    return f"s3://{name}"

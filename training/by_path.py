@@ -20,7 +20,7 @@ def by_path(kind: str, path: str) -> object:
     except Exception as error:
         raise UserError(f"The {kind} {path!r} cannot be imported ({type(error).__name__}: {error}).") from error
     finally:
-        sys.path.remove(here)
+        del sys.path[-1 - sys.path[::-1].index(here)]  # the last: an earlier entry for the folder is somebody else's
     if not hasattr(module, name):
         near = get_close_matches(name, vars(module), n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""

@@ -40,10 +40,15 @@ def frame(bottom: float, top: float, right: str) -> str:
     base, side = HEIGHT - BOTTOM, LEFT - 5
     return (
         f'<path class="axis" d="M{LEFT},{TOP}V{base}H{WIDTH - 8}"/>'
-        f'<text x="{side}" y="{TOP + 9}" text-anchor="end">{top:.3g}</text>'
-        f'<text x="{side}" y="{base}" text-anchor="end">{bottom:.3g}</text>'
+        f'<text x="{side}" y="{TOP + 9}" text-anchor="end">{tick(top)}</text>'
+        f'<text x="{side}" y="{base}" text-anchor="end">{tick(bottom)}</text>'
         f'<text x="{WIDTH - 8}" y="{HEIGHT - 8}" text-anchor="end">{escape(right)}</text>'
     )
+
+
+def tick(value: float) -> str:
+    """Three digits, in the room that there is beside an axis."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
 
 
 def figure(inside: str, label: str, keys: str = "", width: int = WIDTH, height: int = HEIGHT) -> str:

@@ -20,6 +20,7 @@ from ident3d.loaders.files import write_atomically
 
 FILE = "checkpoint.safetensors"
 MODEL, OBJECTIVE, OPTIMISER = "model.", "objective.", "optimiser."
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # what Adam keeps for each parameter
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,10 @@ def load(folder: Path) -> Checkpoint:
         step, loader, scaler = state["step"], state["loader"], state["scaler"]
     except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
         raise UserError(f"{path} is not a checkpoint of ident3d: {error}.") from None
-    if type(step) is not int or step < 0 or not isinstance(loader, dict) or not isinstance(scaler, dict):
+    if type(step) is not int or step < 0 or not isinstance(scaler, dict):
         raise UserError(f"{path} is not a checkpoint of ident3d: its state is of a wrong kind.")
+    if not isinstance(loader, dict) or not {"epoch", "batch"} <= loader.keys():
+        raise UserError(f"{path} is not a checkpoint of ident3d: it does not say where the loader was.")
     return Checkpoint(step, tensors, loader, scaler)
 
 
@@ -104,7 +107,23 @@ def restore(module: nn.Module, tensors: dict[str, Tensor], what: str) -> None:
 
 
 def restore_optimiser(optimiser: Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Adam's moments; rates are functions of the step and the settings."""
+    """Adam's moments, of their parameters' shapes; rates are functions of the step and the settings.
+
+    A parameter that no loss has reached has none. The fused optimiser looks at no shape: a tensor that is too small
+    would be read, and written, beyond its end.
+    """
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    reached = {name.partition(".")[0] for name in tensors}
+    wanted = {
+        f"{number}.{moment}": torch.Size() if moment == "step" else parameter.shape
+        for number, parameter in enumerate(parameters)
+        for moment in MOMENTS
+        if str(number) in reached
+    }
+    found = {name: value.shape for name, value in tensors.items()}
+    if found != wanted or not found:
+        name = min((name for name, _ in found.items() ^ wanted.items()), default="all of them")
+        raise UserError(f"The checkpoint's moments are not those of this optimiser's parameters: {name} is wrong.")
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
         number, _, moment = name.partition(".")

@@ -10,13 +10,15 @@ from typing import Any
 
 from tabulate import tabulate
 
+from ident3d.errors import UserError
 from ident3d.loaders.files import write_atomically, write_json
 from ident3d.training.charts import line_chart
 from ident3d.training.experiments import Experiment, Row
 from ident3d.training.log import read_log
-from ident3d.training.report import table, write_page
+from ident3d.training.report import read_scores, run_sections, table, write_page
+from ident3d.training.run import open_run
 
-NAME = "table"
+NAME, FILE = "table", "result.json"
 
 
 @dataclass(frozen=True)
@@ -32,16 +34,35 @@ class Result:
     facts: dict[str, Any]
 
 
-def write_tables(folder: Path, experiment: Experiment, profile: str, command: str, results: Sequence[Result]) -> str:
+def finished_results(folder: Path) -> list[Result]:
+    """Every result below the folder, in order of world, row and seed."""
+    found = []
+    for path in sorted(folder.glob(f"*/*/{FILE}")):
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            result = Result(**content | {"run": path.parent.relative_to(folder).as_posix()})
+            kinds = (str, str, int, dict, int | float, str, dict)
+            numbers = result.figures.values()
+            if not all(map(isinstance, vars(result).values(), kinds)) or not all(isinstance(x, float) for x in numbers):
+                raise TypeError
+        except (ValueError, TypeError, AttributeError):
+            raise UserError(f"{path} cannot be read; delete it, and its row is scored again.") from None
+        found.append(result)
+    return sorted(found, key=lambda result: (result.world, result.row, result.seed))
+
+
+def write_tables(folder: Path, experiment: Experiment, profile: str, results: Sequence[Result]) -> str:
     """Write table.md, table.json and report.html into the folder; returns the Markdown."""
-    worlds = list(dict.fromkeys(result.world for result in results))
-    parts = [f"# {experiment.title}", f"Profile `{profile}`, by `{command}`."]
+    order = [row.name for row in experiment.rows]
+    results = sorted(results, key=lambda result: (order.index(result.row), result.seed))
+    worlds = [world for world in experiment.profiles[profile] if any(result.world == world for result in results)]
+    command, made = command_of(experiment, profile, results), machines(results)
+    parts = [f"# {experiment.title}", f"Profile `{profile}`, by `{command}`.", *made]
     for world in worlds:
         rows = rows_of(experiment, [result for result in results if result.world == world])
         shown = tabulate(rows, headers=headers(experiment), tablefmt="github", disable_numparse=True)
         parts += [f"## {world}", shown]
-    markdown = "\n\n".join([*parts, "Percent; paper / here ± spread over seeds. Scored on held-out images."]) + "\n"
-    write_atomically(folder / f"{NAME}.md", markdown.encode())
+    markdown = "\n\n".join([*parts, NOTE]) + "\n"
     content: dict[str, object] = {
         "experiment": experiment.name,
         "profile": profile,
@@ -49,14 +70,46 @@ def write_tables(folder: Path, experiment: Experiment, profile: str, command: st
         "paper": {row.name: {column: list(value) for column, value in row.paper.items()} for row in experiment.rows},
         "results": [vars(result) for result in results],
     }
-    write_json(folder / f"{NAME}.json", json.loads(json.dumps(content)))
-    body = [section(folder, experiment, world, [r for r in results if r.world == world]) for world in worlds]
+    body = [f'<p class="soft">{escape(sentence)}</p>' for sentence in made]
+    body += [section(folder, experiment, world, [r for r in results if r.world == world]) for world in worlds]
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / f"{NAME}.md", markdown.encode())
+    write_json(folder / f"{NAME}.json", content)
     write_page(folder / "report.html", experiment.title, f"Profile {profile}, by {command}", body)
     return markdown
 
 
+NOTE = (
+    "Percent; paper / here, ± the spread over seeds. Scored on held-out images. Pair width: mean |z̃ - z| of the "
+    "matched pairs over the one asked for, of the least and of the most widened latent."
+)
+
+
+def command_of(experiment: Experiment, profile: str, results: Sequence[Result]) -> str:
+    """One command that makes the whole table, whatever commands have made it row by row."""
+    rows, worlds = (list(dict.fromkeys(getattr(r, name) for r in results)) for name in ("row", "world"))
+    every = {name for data in experiment.profiles[profile].values() for name in data.rows or names_of(experiment)}
+    words = [f"ident3d reproduce {experiment.name} --profile {profile}"]
+    words += [f"--rows {','.join(rows)}"] if set(rows) != every else []
+    words += [f"--world {','.join(worlds)}"] if set(worlds) != set(experiment.profiles[profile]) else []
+    return " ".join([*words, f"--seeds {','.join(map(str, sorted({r.seed for r in results})))}"] if results else words)
+
+
+def names_of(experiment: Experiment) -> list[str]:
+    return [row.name for row in experiment.rows]
+
+
+def machines(results: Sequence[Result]) -> list[str]:
+    """A sentence about what computed the results, and for how long."""
+    names = ("cpu", "device", "threads")
+    made = [{name: r.facts[name] for name in names} | r.facts["versions"] for r in results if "versions" in r.facts]
+    kinds = dict.fromkeys(f"{m['cpu']}, {m['device']}, {m['threads']} threads, torch {m.get('torch')}" for m in made)
+    hours = sum(result.seconds for result in results) / 3600
+    return [f"Computed by {'; '.join(kinds)}: {hours:.2f} hours of training in all."] if kinds else []
+
+
 def headers(experiment: Experiment) -> list[str]:
-    return ["row", *experiment.columns, "seeds", "|z̃-z| realised", "hours"]
+    return ["row", *experiment.columns, "seeds", "pair width", "hours"]
 
 
 def rows_of(experiment: Experiment, results: Sequence[Result]) -> list[list[str]]:
@@ -106,14 +159,24 @@ def section(folder: Path, experiment: Experiment, world: str, results: Sequence[
         ]
         for result in results
     ]
-    settings = [[f"{r.row}, seed {r.seed}", json.dumps(r.facts, ensure_ascii=False)] for r in results]
+    first = {result.row: result for result in reversed(results)}
     return (
         f"<h2>{escape(world)}</h2>"
         + table(headers(experiment), rows_of(experiment, results))
-        + '<p class="soft">Percent; paper / here. Scored on held-out images.</p>'
+        + f'<p class="soft">{escape(NOTE)}</p>'
         + f'<h2>Curves of the batches</h2><div class="grid">{"".join(charts)}</div>'
         + "<h2>Seed by seed</h2>"
         + table(["row", "seed", *experiment.columns], per_seed)
-        + "<h2>Settings</h2>"
-        + table([], settings, "words")
+        + "<h2>Row by row</h2>"
+        + "".join(run_details(folder, result) for result in reversed(first.values()))
     )
+
+
+def run_details(folder: Path, result: Result) -> str:
+    """What one run has learnt, and how it was made, folded away."""
+    try:
+        run = open_run(folder / result.run)
+        inside = "".join(run_sections(run, read_scores(run.path)))
+    except UserError:
+        return ""  # no encoder, or moved away since
+    return f"<details><summary>{escape(result.row)}, seed {result.seed}</summary>{inside}</details>"

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ident3d.errors import UserError, unknown
 from ident3d.training.by_path import by_path
+from ident3d.training.logsum import wide
 from ident3d.training.resnet import resnet18, resnet34, resnet50
 from ident3d.training.spaces import OutputSpace
 
@@ -19,7 +21,10 @@ FEATURES_PER_CODE = 10
 
 
 class Encoder(nn.Module):
-    """f(x) = space(W LeakyReLU(backbone(x)) + b): images (N, 3, H, W) → codes (N, d)."""
+    """f(x) = space(W LeakyReLU(backbone(x)) + b): images (N, 3, H, W) → codes (N, d).
+
+    Under autocast the backbone computes in 16 bits, the head and the space in float32.
+    """
 
     def __init__(self, backbone: nn.Module, space: OutputSpace) -> None:
         super().__init__()
@@ -35,7 +40,8 @@ class Encoder(nn.Module):
                 f"The encoder's backbone gives features of shape {tuple(features.shape)} where (batch, {wanted}) are "
                 f"needed, {FEATURES_PER_CODE} for each of {self.space.dim} codes."
             )
-        codes: Tensor = self.space(self.head(features))
+        with torch.autocast(features.device.type, enabled=False):  # 16 bits would round codes before they are compared
+            codes: Tensor = self.space(self.head(wide(features)))
         return codes
 
 

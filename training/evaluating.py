@@ -13,15 +13,15 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ident3d.errors import UserError
-from ident3d.loaders.files import write_atomically, write_json
-from ident3d.loaders.folder import Description
+from ident3d.loaders.files import sha256, write_atomically, write_json
+from ident3d.loaders.folder import Description, local
 from ident3d.loaders.images import ImageDataset
 from ident3d.loaders.source import npy_bytes
 from ident3d.metrics import Report, evaluate
 from ident3d.metrics.score import plain
 from ident3d.progress import progress_bar
 from ident3d.training.accumulation import untracked_statistics
-from ident3d.training.folders import finished, held_out_folder, mismatch, overlaps
+from ident3d.training.folders import finished, held_out_folder, mismatch, otherness, overlaps
 from ident3d.training.memory import keep_memory
 from ident3d.training.pixels import Pixels
 from ident3d.training.precision import autocast
@@ -35,7 +35,7 @@ PAPERS_COUNT = 4096
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A run's scores on a folder. `label` says so where the run was trained on the same images."""
+    """A run's scores on a folder. `label` says so where the run was trained on the same images, or in another world."""
 
     run: Path
     data: Path
@@ -73,7 +73,7 @@ def evaluate_run(
     `encoder` names an encoder of your own again. (`ident3d.evaluate` scores any two arrays.)
     """
     opened = open_run(run)
-    path, description = scored_folder(opened, None if data is None else Path(data), root)
+    path, description = scored_folder(opened, None if data is None else local(data), root)
     same = overlaps(opened.data["settings"], description)
     if same and not allow_same:
         raise UserError(f"{path} holds images that {opened.path} was trained on; take a test set, or say --allow-same.")
@@ -81,7 +81,7 @@ def evaluate_run(
     if count < 4:
         raise UserError(f"Scores need at least 4 images, not {count}.")
     numbers = np.arange(min(count, len(images)))
-    model = trained_encoder(opened, encoder)
+    model, step = trained_encoder(opened, encoder)
     batch = 2 * opened.settings.batch if bn_batch_stats else BATCH
     codes = codes_of(opened, model, images, numbers, device, batch, bn_batch_stats, show_progress)
     latents = images.latents(numbers)
@@ -95,11 +95,14 @@ def evaluate_run(
         latent_names=opened.latents,
     )
     label = "Scored on images that the run was trained on." if same else None
+    if other := otherness(opened.data["settings"], description):
+        label = f"Scored on images of another world than the run was trained on ({other})."
     found = Evaluation(opened.path, path, len(numbers), label, report)
-    extra = {"bn_batch_stats": bn_batch_stats, "step": opened.steps_done}
-    write_json(opened.path / FILE, plain(found.as_dict()) | extra)
-    write_atomically(opened.path / CODES, npy_bytes(codes))
+    file = npy_bytes(codes)
+    write_atomically(opened.path / CODES, file)
     report.plot(opened.path / PICTURE)
+    extra = {"bn_batch_stats": bn_batch_stats, "step": step, "codes_sha256": sha256(file)}
+    write_json(opened.path / FILE, plain(found.as_dict()) | extra)  # last: the report shows no codes but these
     return found
 
 
@@ -111,8 +114,8 @@ def scored_folder(run: Run, path: Path | None, root: Path | None) -> tuple[Path,
         path = held_out_folder(trained, description, root)
         if path is None:
             raise UserError(
-                f"No complete test set with the world and size of {trained} was found beside it or below the data "
-                "root; render one with --split test, or name one with --data."
+                f"No complete test set with the world, material and size of {trained} was found beside it or below the "
+                "data root; render one with --split test, or name one with --data."
             )
     description = finished(path)
     if why := mismatch(run.data["settings"], run.settings.size or run.data["size"], description):
@@ -130,7 +133,7 @@ def encode(
     show_progress: bool = True,
 ) -> Path:
     """Write the codes of all images of a folder, (n, d) float32 in their order, to a .npy or .h5 file."""
-    opened, directory = open_run(run), Path(directory)
+    opened, directory = open_run(run), local(directory)
     target = Path(out) if out else opened.path / f"codes-{directory.resolve().name}.npy"
     if target.suffix not in (".npy", ".h5"):
         raise UserError(f"Codes are written as .npy or .h5; the name given is {target.name!r}.")
@@ -140,7 +143,7 @@ def encode(
     if why := mismatch(opened.data["settings"], opened.settings.size or opened.data["size"], description):
         raise UserError(f"{directory} does not fit the run {opened.path}: {why}.")
     images = ImageDataset(directory)
-    model = trained_encoder(opened, encoder)
+    model, _ = trained_encoder(opened, encoder)
     codes = codes_of(opened, model, images, np.arange(len(images)), device, BATCH, False, show_progress)
     try:
         write_atomically(target, npy_bytes(codes) if target.suffix == ".npy" else h5(codes, images))

@@ -53,9 +53,10 @@ class Experiment:
         return found
 
 
-# The bound starts at the match 2/(σ√2) with the width σ that pairs have once they are matched to rendered images:
-# .19 among 12,000 images with seven latents, .25 among 20,000 with ten, where .1 was asked for.
-MINI: Final = Settings(batch=256, lr=1e-3, schedule="onecycle", space_lr=2e-2)
+# Pairs are wider than asked for once they are matched to rendered images: .19 among 12,000 with seven latents, .25
+# among 20,000 with ten, where .1 was asked for. The bound that fits is 2/(σ√2) of that, 7.4 and 5.7; it starts below,
+# because a tight box turns the codes onto its axes sooner (MCC .76 against .63 after 220 steps of 128 pairs).
+MINI: Final = Settings(batch=128, lr=2e-3, schedule="onecycle", space_lr=1e-3)
 BOX: Final = {"space": "box", "cond": "normal"}
 
 TABLE4: Final = Experiment(
@@ -74,13 +75,13 @@ TABLE4: Final = Experiment(
     {
         "paper": {"all-ten": Data(World(), 224, 250_000, 25_000, Settings())},
         "mini": {
-            "seven": Data(World(fixed={"rotation": 0.0}), 64, 12_000, 4_096, replace(MINI, steps=1_300, bound=7.5)),
+            "seven": Data(World(fixed={"rotation": 0.0}), 64, 12_000, 4_096, replace(MINI, steps=2_000, bound=5.0)),
             "all-ten": Data(
                 World(),
                 64,
                 20_000,
                 4_096,
-                replace(MINI, steps=6_000, bound=5.8),
+                replace(MINI, steps=9_000, bound=4.0),
                 ("box-normal", "unbounded", "sphere", "supervised"),
             ),
         },

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ident3d.errors import UserError
-from ident3d.loaders.folder import Description, is_dataset, read_description
+from ident3d.loaders.folder import Description, differences, is_dataset, read_description
 from ident3d.root import data_root
 
 
@@ -53,12 +53,16 @@ def finished(path: Path) -> Description:
 
 
 def held_out_folder(trained: Path, description: Description, root: Path | None) -> Path | None:
-    """The newest complete folder of split test with the training set's world and size: beside it, or below the root."""
+    """The newest complete folder of split test with the training set's world, material and size.
+
+    It lies beside the training set, or below the root.
+    """
     ours = description.settings
+    alike = ("world", "material", "size")
     for base in (trained.resolve().parent, data_root(root)):
         for path, other in datasets_below(base):
             theirs = other.settings
-            if split_of(other) == "test" and (theirs["world"], theirs["size"]) == (ours["world"], ours["size"]):
+            if split_of(other) == "test" and all(theirs[name] == ours[name] for name in alike):
                 return path
     return None
 
@@ -73,10 +77,22 @@ def mismatch(trained: dict[str, Any], size: int, other: Description) -> str | No
     return None
 
 
+def otherness(trained: dict[str, Any], other: Description) -> str | None:
+    """In what images of another folder are of another world than a run was trained on, if they are."""
+    alike = ("world", "material")
+    found = differences({name: other.settings[name] for name in alike}, {name: trained[name] for name in alike})
+    return "; ".join(found).replace("asked for", "in training") or None
+
+
 def overlaps(trained: dict[str, Any], other: Description) -> bool:
-    """Whether a run was trained on images of this folder: the same stream of latents of the same world."""
+    """Whether a run was trained on images of this folder: the same latents, drawn or from a file, of the same world."""
     return bool(
         trained["world"] == other.settings["world"]
-        and trained["source"] == other.settings["source"]
+        and latents_of(trained["source"]) == latents_of(other.settings["source"])
         and trained["source"].get("kind") is not None
     )
+
+
+def latents_of(source: dict[str, Any]) -> object:
+    """What tells one source of latents from another: the digest of a file or an import, else how they are drawn."""
+    return source.get("sha256") or source.get("raw_latents_sha256") or source

@@ -34,7 +34,9 @@ class Objective(nn.Module):
 
     def per_anchor(self, codes: Tensor, latents: Sequence[Tensor]) -> Tensor:
         s = self.settings
-        if self.name == "mse":
+        if s.supervised:
+            if self.own is not None:
+                return checked(self.own(codes, latents[0]), self.name)
             return mean_squared_error(codes, latents[0])
         z, z_tilde = codes.chunk(2)
         if self.name == "infonce":
@@ -53,7 +55,10 @@ class Objective(nn.Module):
 
 
 def own_loss(path: str) -> Callable[..., Any]:
-    """A researcher's own loss: a function (anchors, positives, candidates) → one value per anchor, or such a module."""
+    """A researcher's own loss: a function (anchors, positives, candidates) → one value per anchor, or such a module.
+
+    In supervised training it is called with (codes, latents).
+    """
     found = by_path("loss", path)
     if isinstance(found, type) and issubclass(found, nn.Module):
         found = found()

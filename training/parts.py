@@ -12,9 +12,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
-from ident3d.loaders.files import lock
-from ident3d.loaders.folder import differences
+from ident3d.loaders.files import remove_partial_files
+from ident3d.loaders.folder import differences, is_dataset, local
 from ident3d.loaders.images import ImageDataset
+from ident3d.loaders.lease import lease
 from ident3d.loaders.loader import Loader, make_loader
 from ident3d.loaders.pair_dataset import PairDataset
 from ident3d.root import data_root
@@ -24,7 +25,7 @@ from ident3d.training.encoders import Encoder, parameter_groups
 from ident3d.training.folders import training_folder
 from ident3d.training.objective import Objective
 from ident3d.training.pixels import Pixels
-from ident3d.training.precision import chosen_precision
+from ident3d.training.precision import check_precision, chosen_precision
 from ident3d.training.processes import Place, agreed, on_device
 from ident3d.training.run import Run, circumstances, data_facts, default_name, new_encoder, open_run, write_run
 from ident3d.training.settings import CONDITIONALS, PRECISIONS, Settings, completed, moving_latents
@@ -72,7 +73,7 @@ def opened(
     allow_same: bool,
 ) -> Iterator[Order]:
     """Check everything that can be checked before anything is written, and hold the run's folder."""
-    path, description = training_folder(None if data is None else Path(data), root, allow_same=allow_same)
+    path, description = training_folder(None if data is None else local(data), root, allow_same=allow_same)
     images = ImageDataset(path, latents=moving_latents(ImageDataset(path).world))
     settings = completed(settings, images.world, images.size, len(images))
     if settings.batch % here.world:
@@ -80,19 +81,23 @@ def opened(
     if settings.sync_bn and (here.device.type != "cuda" or here.world == 1):
         raise UserError("--sync-bn is for several ranks on CUDA, under torchrun.")
     folder = out or data_root(root) / "runs" / default_name(settings, path)
+    if is_dataset(folder):
+        raise UserError(f"{folder} is a dataset; a run takes a folder of its own, --out.")
     facts = data_facts(path, description)
-    resumed = None
-    if (folder / checkpoint.FILE).exists():
-        if not resume:
-            raise UserError(f"{folder} holds a run already; go on with --resume, or choose another --out.")
-        resumed = open_run(folder)
-        check_same(resumed, settings, facts)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        holding = lock(folder) if here.first else nullcontext()
+        holding = lease(folder) if here.first else nullcontext()
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
     with holding:
+        if here.first:
+            remove_partial_files(folder)  # of a run that was killed while it saved
+        resumed = None
+        if (folder / checkpoint.FILE).exists():  # asked by the lock's holder: another process may just have ended here
+            if not resume:
+                raise UserError(f"{folder} holds a run already; go on with --resume, or choose another --out.")
+            resumed = open_run(folder)
+            check_same(resumed, settings, facts)
         yield Order(folder, images, facts, settings, resumed)
 
 
@@ -124,6 +129,7 @@ def built(order: Order, here: Place, workers: int | None) -> Parts:
     step, resumed = 0, order.resumed
     if resumed:
         run = replace(resumed, settings=s)
+        check_precision(run.precision, device, pixels.size or order.images.size)  # it may have begun on a GPU
     else:
         run = Run(order.path, s, order.data, pixels, precision_here(s, model, pixels, device), circumstances(device))
     if run.precision == "fp16":
@@ -167,20 +173,23 @@ def loader_for(order: Order, here: Place, workers: int | None) -> Loader:
 
 
 def pair_dataset(path: Path | str, s: Settings, world: World) -> PairDataset:
-    """The pairs that the settings ask for. On the periodic variant vmf is for the sphere, with a normal on the box."""
+    """The pairs that the settings ask for."""
+    return PairDataset(path, **pairing(s, world), latents=moving_latents(world))
+
+
+def pairing(s: Settings, world: World) -> dict[str, Any]:
+    """How pairs are drawn and matched. On the periodic variant vmf is for the sphere, with a normal on the box."""
     both = world.periodic and s.cond == "vmf"
-    return PairDataset(
-        path,
-        "normal,vmf" if both else CONDITIONALS[s.cond],
-        s.sigma,
-        s.seed,
-        p=s.cond_p or 3.0,
-        kappa=1 / s.sigma if both else None,
-        only=s.only or None,
-        same_class=s.same_class,
-        search=s.search,
-        latents=moving_latents(world),
-    )
+    shape = {} if s.cond_p is None else {"p": s.cond_p}
+    return shape | {
+        "cond": "normal,vmf" if both else CONDITIONALS[s.cond],
+        "sigma": s.sigma,
+        "kappa": 1 / s.sigma if both else None,
+        "only": s.only or None,
+        "same_class": s.same_class,
+        "search": s.search,
+        "seed": s.seed,
+    }
 
 
 def views_for(s: Settings, pixels: Pixels, generator: torch.Generator) -> MakeViews:
@@ -204,5 +213,5 @@ def network_of(model: Encoder, s: Settings, here: Place) -> nn.Module:
     if here.world > 1:
         network = DistributedDataParallel(network, [here.device] if here.device.type == "cuda" else None)
     if s.compile:
-        network = torch.compile(network)  # type: ignore[assignment]
+        network.compile()  # in place: what it is, a DistributedDataParallel or not, still shows
     return network

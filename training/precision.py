@@ -37,14 +37,10 @@ def autocast(name: str, device: torch.device) -> torch.autocast:
 
 def chosen_precision(wanted: str, model: nn.Module, images: Tensor) -> tuple[str, dict[str, float]]:
     """`wanted`, or for "auto" the fastest format with the seconds that each took for a pass there and back."""
-    device = images.device
     if wanted != "auto":
-        if wanted == "fp16" and device.type == "cpu":
-            raise UserError("fp16 needs a GPU; on a CPU take bf16, fp32 or auto.")
-        if wanted == "bf16" and too_small(images):
-            raise UserError(f"On a CPU, bf16 needs images of at least {SMALLEST_IN_BF16} pixels; take fp32 or auto.")
+        check_precision(wanted, images.device, images.shape[-1])
         return wanted, {}
-    names = ["fp32"] if too_small(images) else candidates(device)
+    names = ["fp32"] if too_small(images.device, images.shape[-1]) else candidates(images.device)
     if len(names) == 1:
         return names[0], {}
     trial, some = copy.deepcopy(model).train(), images[:MOST_IMAGES]  # statistics and gradients of the copy go with it
@@ -53,8 +49,16 @@ def chosen_precision(wanted: str, model: nn.Module, images: Tensor) -> tuple[str
     return (best if seconds["fp32"] > WORTH_IT * seconds[best] else "fp32"), seconds
 
 
-def too_small(images: Tensor) -> bool:
-    return images.device.type == "cpu" and images.shape[-1] < SMALLEST_IN_BF16
+def check_precision(name: str, device: torch.device, size: int) -> None:
+    """Refuse to train in a format that a device cannot, or not on images of this size."""
+    if name == "fp16" and device.type == "cpu":
+        raise UserError("fp16 needs a GPU; on a CPU take bf16, fp32 or auto.")
+    if name == "bf16" and too_small(device, size):
+        raise UserError(f"On a CPU, bf16 needs images of at least {SMALLEST_IN_BF16} pixels; take fp32 or auto.")
+
+
+def too_small(device: torch.device, size: int) -> bool:
+    return device.type == "cpu" and size < SMALLEST_IN_BF16
 
 
 def seconds_of_pass(model: nn.Module, images: Tensor, name: str) -> float:

@@ -41,6 +41,8 @@ def device_of(name: str, local_rank: int = 0) -> torch.device:
         device = torch.device("cuda", local_rank if device.index is None else device.index)
         if device.index >= torch.cuda.device_count():
             raise UserError(f"There is no GPU {device}; this machine has {torch.cuda.device_count()}.")
+    elif device.type == "mps" and not torch.backends.mps.is_available():
+        raise UserError("torch finds no Apple GPU here; take --device auto or cpu.")
     elif device.type not in ("cpu", "mps"):
         raise UserError(f"ident3d trains on cpu, cuda or mps, not on {device.type}.")
     return device
@@ -58,6 +60,8 @@ def on_device(model: Model, device: torch.device) -> Model:
 def place(device: str) -> Iterator[Place]:
     """This process's place; under torchrun it joins the group of ranks, and leaves it at the end if it had to join."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world > 1 and "RANK" not in os.environ:
+        raise UserError(f"WORLD_SIZE is {world}, but this is no rank: start ranks with torchrun, or unset WORLD_SIZE.")
     chosen = device_of(device, int(os.environ.get("LOCAL_RANK", "0")))
     if world == 1:
         yield Place(chosen)

@@ -1,5 +1,6 @@
 """The report of a run: one HTML file with all that it shows inside it; names are escaped, nothing is loaded."""
 
+import io
 import json
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ident3d.errors import UserError
-from ident3d.loaders.files import write_atomically
+from ident3d.loaders.files import sha256, write_atomically
 from ident3d.loaders.folder import Description, read_description
 from ident3d.loaders.images import ImageDataset
 from ident3d.metrics import mcc
@@ -30,16 +31,14 @@ def write_report(run: Path | str) -> Path:
     """Write ``report.html`` into the run's folder, from what is there: log, scores, codes, and the images if found."""
     opened = open_run(run)
     log, scores = read_log(opened.path), read_scores(opened.path)
-    body = [
-        tiles(opened, log, scores),
-        curves(log),
-        score_section(opened, scores),
-        *code_sections(opened, scores),
-        pairs_section(opened),
-        settings_section(opened),
-    ]
+    body = [tiles(opened, log, scores), curves(log), *run_sections(opened, scores)]
     title = f"{opened.settings.space} · {'supervised' if opened.settings.supervised else opened.settings.cond}"
     return write_page(opened.path / NAME, title, f"ident3d run {opened.path.name}", body)
+
+
+def run_sections(run: Run, scores: dict[str, Any] | None) -> list[str]:
+    """All that a page shows of a run below its curves."""
+    return [score_section(run, scores), *code_sections(run, scores), pairs_section(run), settings_section(run)]
 
 
 def write_page(path: Path, title: str, subtitle: str, body: Iterable[str]) -> Path:
@@ -56,7 +55,9 @@ def read_scores(run: Path) -> dict[str, Any] | None:
         return None
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+        if not found.keys() >= {"scores", "latents", "count", "data", "step", "codes_sha256"}:
+            raise ValueError
+    except (ValueError, AttributeError):
         raise UserError(f"{path} cannot be read; `ident3d evaluate {run}` writes it anew.") from None
     return found
 
@@ -108,7 +109,7 @@ def score_section(run: Run, scores: dict[str, Any] | None) -> str:
         if isinstance(score, dict)
     ]
     label = f'<p class="note">{escape(str(scores["label"]))}</p>' if scores.get("label") else ""
-    where = f"{scores['count']:,} images of {scores['data']}"
+    where = f"{scores['count']:,} images of {scores['data']}, after step {scores['step']:,}"
     mode = ", batch norm by batch statistics" if scores.get("bn_batch_stats") else ""
     per_latent = {
         name: values
@@ -131,7 +132,10 @@ def code_sections(run: Run, scores: dict[str, Any] | None) -> list[str]:
     images = scored_images(run, scores)
     if scores is None or images is None:
         return []
-    codes = np.load(run.path / CODES, allow_pickle=False).astype(np.float64)
+    file = (run.path / CODES).read_bytes()
+    if sha256(file) != scores["codes_sha256"]:
+        return []  # of another evaluation than the scores
+    codes = np.load(io.BytesIO(file), allow_pickle=False).astype(np.float64)
     z = images.latents(np.arange(len(codes))).astype(np.float64)
     matching = mcc(z, codes)
     assignment = [int(k) for k in matching.assignment]
@@ -182,7 +186,7 @@ def pairs_section(run: Run) -> str:
 
 def settings_section(run: Run) -> str:
     s = run.settings
-    words = {name: str(value) for name, value in s.as_dict().items() if value not in (None, [], False)}
+    words = {name: str(v) for name, v in s.as_dict().items() if v is not None and v is not False and v != []}
     words |= {"computed in": run.precision, "training set": f"{run.data['path']} ({run.data['n']:,} images)"}
     for name, value in run.facts.items():
         words[name] = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
@@ -190,7 +194,8 @@ def settings_section(run: Run) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
-    first = f"<tr>{''.join(f'<th>{escape(name)}</th>' for name in head)}</tr>" if head else ""
+    names = (escape(name).replace("_", "_<wbr>") for name in head)  # long names of scores may break there
+    first = f"<tr>{''.join(f'<th>{name}</th>' for name in names)}</tr>" if head else ""
     lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>" for line in rows)
     return f'<div class="wide"><table class="{kind}">{first}{lines}</table></div>'
 

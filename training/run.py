@@ -46,11 +46,6 @@ class Run:
         """The latents that vary, which the codes are scored against."""
         return moving_latents(self.world)
 
-    @property
-    def steps_done(self) -> int:
-        """The steps that the checkpoint has seen; 0 without one."""
-        return checkpoint.load(self.path).step if (self.path / checkpoint.FILE).exists() else 0
-
 
 def data_facts(path: Path, description: Description) -> dict[str, Any]:
     return {
@@ -107,7 +102,7 @@ def open_run(path: Path | str) -> Run:
         mean, std = (tuple(map(float, content["pixels"][name])) for name in ("mean", "std"))
         data, precision, facts = content["data"], str(content["precision"]), content["facts"]
         World.from_dict(data["settings"]["world"])
-        wanted = {"path": str, "n": int, "size": int}
+        wanted = {"path": str, "n": int, "size": int, "shards_sha256": str}
         if not all(isinstance(data[name], kind) for name, kind in wanted.items()) or not isinstance(facts, dict):
             raise TypeError("its data are of a wrong kind")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -132,8 +127,8 @@ def new_encoder(settings: Settings, world: World) -> Encoder:
     return encoder(s.encoder, space)
 
 
-def trained_encoder(run: Run, own: str | None = None) -> Encoder:
-    """The run's encoder with its trained weights, ready to evaluate.
+def trained_encoder(run: Run, own: str | None = None) -> tuple[Encoder, int]:
+    """The run's encoder with its trained weights, ready to evaluate, and the step that they are of.
 
     Where the encoder is somebody's own code, `own` must name it again: no import path is taken from a file.
     """
@@ -142,9 +137,9 @@ def trained_encoder(run: Run, own: str | None = None) -> Encoder:
             f"The encoder of {run.path} is code of its author's own, {run.settings.encoder!r}; if it is yours, "
             f"say --encoder {run.settings.encoder}."
         )
-    model = new_encoder(run.settings, run.world)
-    checkpoint.restore(model, checkpoint.load(run.path).part(checkpoint.MODEL), f"encoder {run.settings.encoder}")
-    return model.eval()
+    model, kept = new_encoder(run.settings, run.world), checkpoint.load(run.path)
+    checkpoint.restore(model, kept.part(checkpoint.MODEL), f"encoder {run.settings.encoder}")
+    return model.eval(), kept.step
 
 
 def default_name(settings: Settings, data: Path) -> str:

@@ -1,7 +1,7 @@
 """What a training run is: one frozen record that goes into the run's JSON, and what is refused before it starts."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, get_type_hints
 
 from ident3d.errors import UserError, unknown
 from ident3d.latents.worlds import World
@@ -53,7 +53,15 @@ class Settings:
 
     @classmethod
     def from_dict(cls, recorded: dict[str, Any]) -> "Settings":
-        return cls(**recorded | {"only": tuple(recorded["only"])})
+        """The settings that a run recorded, every None of them decided; a TypeError for anything else."""
+        settings = cls(**recorded | {"only": tuple(map(str, recorded["only"]))})
+        for name, kind in (get_type_hints(cls) | {"only": tuple}).items():
+            given = getattr(settings, name)
+            if not isinstance(float(given) if type(given) is int and isinstance(0.0, kind) else given, kind):
+                raise TypeError(f"{name} is {given!r}")
+        if None in (settings.space, settings.loss, settings.dim, settings.size) or settings.cond not in VIEWS:
+            raise TypeError("its settings leave something open")
+        return settings
 
     @property
     def images_alone(self) -> bool:
@@ -77,9 +85,17 @@ def completed(settings: Settings, world: World, stored_size: int, images: int) -
         raise UserError(f"The images are {stored_size} pixels wide; --size makes them smaller, not {size}.")
     if s.batch > images:
         raise UserError(f"A batch of {s.batch} is larger than the training set of {images} images; lower --batch.")
-    plain = "box*sphere" if world.periodic else "box"
-    s = replace(s, size=size, space=s.space or ("unbounded" if s.supervised else plain))
+    s = replace(s, size=size, space=s.space or usual_space(s, world))
     return with_loss(with_conditional(s, world), world)
+
+
+def usual_space(s: Settings, world: World) -> str:
+    """Where nothing else is said: the latents' own space; the sphere for SimCLR, which compares directions."""
+    if s.supervised:
+        return "unbounded"
+    if s.loss == "simclr" or (s.cond == "augment" and s.loss is None):
+        return "sphere"
+    return "box*sphere" if world.periodic else "box"
 
 
 def with_conditional(s: Settings, world: World) -> Settings:
@@ -115,6 +131,14 @@ def with_loss(s: Settings, world: World) -> Settings:
         )
     if loss == "infonce" and s.space != "sphere":
         raise UserError(f"InfoNCE compares directions; on the space {s.space} take --loss delta, or --space sphere.")
+    if loss == "simclr" and "box" in s.space:
+        raise UserError(
+            f"SimCLR's loss compares directions, which a {s.space} does not hold: --space sphere or unbounded."
+        )
+    if s.tau != 1 and loss not in ("infonce", "delta", "simclr"):
+        raise UserError(f"--tau is the temperature of infonce, delta and simclr; the loss {loss} has none.")
+    if s.alpha != Settings.alpha and loss != "au":
+        raise UserError(f"--alpha shares out the two parts of the loss au; the loss {loss} has none.")
     if s.model_p is not None and loss not in ("delta", "au"):
         raise UserError(f"--model-p is the power of an L_δ loss; the loss {loss} has none.")
     power = 2.0 if s.model_p is None and loss in ("delta", "au") else s.model_p
@@ -129,12 +153,14 @@ def check_numbers(s: Settings) -> None:
         value = getattr(s, name)
         if value is not None and value < 1:
             raise UserError(f"--{name} is at least 1, not {value}.")
-    for name in ("lr", "sigma", "tau", "space_lr"):
+    for name in ("lr", "sigma", "tau", "space_lr", "cond_p"):
         value = getattr(s, name)
         if value is not None and not 0 < value < float("inf"):
             raise UserError(f"--{name.replace('_', '-')} is a number above 0, not {value:g}.")
-    if s.model_p is not None and not s.model_p >= 1:
-        raise UserError(f"--model-p is at least 1, not {s.model_p:g}.")
+    if s.model_p is not None and not 1 <= s.model_p < float("inf"):
+        raise UserError(f"--model-p is a number from 1 on, not {s.model_p:g}.")
+    if not 0 <= s.alpha <= 1:
+        raise UserError(f"--alpha is a share from 0 to 1, not {s.alpha:g}.")
     if s.batch < 2 and not s.supervised:
         raise UserError("A contrastive batch has at least 2 pairs: the others are the negatives.")
     if not 0 <= s.seed < 2**63:

@@ -16,7 +16,7 @@ from ident3d.commands.options import dataset_argument, json_option
 @click.option("--opening-images", default=250_000, show_default=True, help="Images of the set to open; 0 for none.")
 @json_option
 def bench_loader(
-    directory: Path, batch: int, batches: int, search_images: int, opening_images: int, as_json: bool
+    directory: Path | str, batch: int, batches: int, search_images: int, opening_images: int, as_json: bool
 ) -> None:
     """Measure loading of pairs against one PNG at a time, the pair search, and the opening of a large dataset.
 

@@ -13,7 +13,7 @@ from ident3d.commands.options import dataset_argument, json_option
 @dataset_argument
 @click.option("--n", "images", default=64, show_default=True, help="How many of the dataset's images to measure on.")
 @json_option
-def bench_shards(directory: Path, images: int, as_json: bool) -> None:
+def bench_shards(directory: Path | str, images: int, as_json: bool) -> None:
     """Measure what a stored image costs under each HDF5 filter: bytes, encoding and decoding."""
     from ident3d.bench.shards import bench_shards
 

@@ -16,7 +16,7 @@ from ident3d.commands.options import dataset_argument, json_option
 @click.option("--threads", default=1, show_default=True, help="Threads that torch may use.")
 @click.option("--encoder", default="resnet18", show_default=True, help="resnet18, 34, 50, or package.module:name.")
 @json_option
-def bench_train(directory: Path, batch: int, steps: int, threads: int, encoder: str, as_json: bool) -> None:
+def bench_train(directory: Path | str, batch: int, steps: int, threads: int, encoder: str, as_json: bool) -> None:
     """Measure a training step of the default loop against the plain loop of the public code, on the CPU."""
     from ident3d.bench.train import bench_train
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import json_option, root_option
+from ident3d.commands.options import Place, json_option, root_option
 
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
-@click.option("--data", type=click.Path(path_type=Path), help="Folder to score on; the matching test set by default.")
+@click.option("--data", type=Place(), help="Folder to score on; the matching test set by default.")
 @click.option(
     "--metrics", default="default", show_default=True, help="default, all, or names of scores separated by commas."
 )
@@ -24,7 +24,7 @@ from ident3d.commands.options import json_option, root_option
 @json_option
 def evaluate(
     run: Path,
-    data: Path | None,
+    data: Path | str | None,
     metrics: str,
     count: int,
     bn_batch_stats: bool,

@@ -13,7 +13,7 @@ from ident3d.commands.options import dataset_argument, json_option
 @dataset_argument
 @click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
 @json_option
-def export(directory: Path, out: Path, as_json: bool) -> None:
+def export(directory: Path | str, out: Path, as_json: bool) -> None:
     """Write a dataset as the PNG files and arrays that 3DIdent was published as.
 
     Code that was written for the published 3DIdent or Causal3DIdent then reads it unchanged. The same command continues

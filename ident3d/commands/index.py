@@ -5,20 +5,19 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import dataset_argument, json_option
+from ident3d.commands.options import dataset_argument, json_option, telling_warnings
 
 
 @click.command()
 @dataset_argument
 @click.option("--search", default="ivf", show_default=True, help="ivf (the papers'), exact (k-d tree) or flat (FAISS).")
 @json_option
-def index(directory: Path, search: str, as_json: bool) -> None:
+def index(directory: Path | str, search: str, as_json: bool) -> None:
     """Build a dataset's search index ahead of time and measure it.
 
     The papers' index is kept in the user's cache folder, under the hash of the latents; below 40,000 images the exact
     search is used instead.
     """
-    from ident3d.commands.pairs import telling_warnings
     from ident3d.loaders.index import index
 
     with telling_warnings():

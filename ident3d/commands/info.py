@@ -11,7 +11,7 @@ from ident3d.commands.options import dataset_argument, json_option
 @click.command()
 @dataset_argument
 @json_option
-def info(directory: Path, as_json: bool) -> None:
+def info(directory: Path | str, as_json: bool) -> None:
     """Say what a dataset folder holds.
 
     Settings, totals, and how well each latent can be known from the pictures at best (its attainable R²).

@@ -1,7 +1,9 @@
 """Options that several commands share, so that a name means the same thing everywhere."""
 
 import json
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,39 @@ root_option = click.option(
     help="Folder below which datasets and runs live; else IDENT3D_DATA, else ./data.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON instead of a table.")
-dataset_argument = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+
+
+class Place(click.Path):
+    """A path, or the address of a store as it was typed: a Path would lose one of its slashes."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if "://" in str(value) else super().convert(value, param, ctx)
+
+
+dataset_argument = click.argument("directory", metavar="DIR", type=Place())
+
+
+@contextmanager
+def telling_warnings() -> Iterator[None]:
+    """Say our own warnings as plain sentences on standard error."""
+
+    def tell(message: Warning | str, *_place: Any, **_more: Any) -> None:
+        click.echo(f"Note: {message}", err=True)
+
+    with warnings.catch_warnings():  # puts showwarning back as well
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = tell
+        yield
+
+
+def beside(directory: Path | str, ending: str) -> Path:
+    """A file beside a dataset, named after it; of one in a store, in the current folder."""
+    if isinstance(directory, str):
+        return Path(directory.rstrip("/").rpartition("/")[2] + ending)
+    return directory.resolve().with_name(f"{directory.resolve().name}{ending}")
 
 
 def recipe_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from ident3d.commands.options import dataset_argument, json_option
 @click.command()
 @dataset_argument
 @json_option
-def pack(directory: Path, as_json: bool) -> None:
+def pack(directory: Path | str, as_json: bool) -> None:
     """Lay a dataset's images out flat for the fastest reading.
 
     Writes one file of uncompressed pixels beside the shards, for reading by memory map: 150 KB an image of 224x224

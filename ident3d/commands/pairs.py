@@ -1,14 +1,11 @@
 """``ident3d pairs``."""
 
 import json
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from ident3d.commands.options import dataset_argument, json_option
+from ident3d.commands.options import beside, dataset_argument, json_option, telling_warnings
 from ident3d.errors import UserError
 
 
@@ -42,7 +39,7 @@ def width(_context: click.Context, _option: click.Parameter, text: str) -> float
 @click.option("--out", type=click.Path(path_type=Path), help="The plot; <dataset>-pairs.png beside it by default.")
 @json_option
 def pairs(
-    directory: Path,
+    directory: Path | str,
     cond: str,
     sigma: float | None,
     p: float,
@@ -79,21 +76,12 @@ def pairs(
             seed=seed,
             count=count,
         )
-    out = out or directory.with_name(f"{directory.resolve().name}-pairs.png")
-    title = f"{directory.resolve().name}: {result.pairs:,} pairs among {result.images:,} images, {cond}"
+    out = out or beside(directory, "-pairs.png")
+    name = beside(directory, "").name
+    title = f"{name}: {result.pairs:,} pairs among {result.images:,} images, {cond}"
     title += "" if sigma is None else f" {sigma:g}"
     plot_realised(result, out, title)
     if as_json:
         click.echo(json.dumps(result.as_dict() | {"plot": str(out)}, indent=2))
     else:
         click.echo(f"{result.table()}\n\nPlot: {out}")
-
-
-@contextmanager
-def telling_warnings() -> Iterator[None]:
-    """Say our own warnings as plain sentences on standard error."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        yield
-    for warning in caught:
-        click.echo(f"Note: {warning.message}", err=True)

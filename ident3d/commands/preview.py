@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import dataset_argument
+from ident3d.commands.options import beside, dataset_argument
 
 
 @click.command()
@@ -15,13 +15,12 @@ from ident3d.commands.options import dataset_argument
 @click.option("--n", "count", default=24, show_default=True, help="How many images.")
 @click.option("--columns", default=6, show_default=True, help="Images in a row.")
 @click.option("--latents", "with_latents", is_flag=True, help="Write each image's raw latents below it.")
-def preview(directory: Path, out: Path | None, count: int, columns: int, with_latents: bool) -> None:
+def preview(directory: Path | str, out: Path | None, count: int, columns: int, with_latents: bool) -> None:
     """Draw a contact sheet of a dataset."""
     from ident3d.loaders.contact_sheet import check_picture_path, save_picture
     from ident3d.pictures import preview
 
-    directory = directory.resolve()
-    out = out or directory.with_name(f"{directory.name}-preview.png")
+    out = out or beside(directory, "-preview.png")
     check_picture_path(out)
     sheet = preview(directory, count=count, columns=columns, with_latents=with_latents)
     save_picture(sheet, out)

@@ -2,22 +2,28 @@
 
 import json
 import signal
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ident3d.commands.options import cluster_of, cluster_options, json_option, recipe_of, recipe_options, root_option
+from ident3d.commands.options import (
+    Place,
+    cluster_of,
+    cluster_options,
+    json_option,
+    recipe_of,
+    recipe_options,
+    root_option,
+    telling_warnings,
+)
 
 
 @click.command()
 @click.option("--n", type=int, help="How many images; with --latents, all of the file's rows by default.")
 @recipe_options
-@click.option("--out", type=click.Path(path_type=Path), help="The dataset's folder; else named after the settings.")
+@click.option("--out", type=Place(), help="The dataset's folder, or s3:// address; else named after the settings.")
 @root_option
 @click.option("--latents", type=click.Path(path_type=Path), help="Render the rows of this .npy file of raw latents.")
 @click.option("--workers", type=int, help="Render processes at work at the same time; one a core by default.")
@@ -30,7 +36,7 @@ from ident3d.commands.options import cluster_of, cluster_options, json_option, r
 @json_option
 def render(
     n: int | None,
-    out: Path | None,
+    out: Path | str | None,
     root: Path | None,
     latents: Path | None,
     workers: int | None,
@@ -66,6 +72,7 @@ def render(
     if dry_run:
         expected = estimate(n, recipe, out=out, root=root, latents=latents, workers=workers, fresh=fresh)
         cost = expected.core_hours * core_hour_price
+        free = "" if expected.free_bytes is None else f" of {expected.free_bytes / 1e9:.1f} GB free"
         if as_json:
             click.echo(json.dumps(asdict(expected) | {"path": str(expected.path), "cost": cost}))
         else:
@@ -73,7 +80,7 @@ def render(
                 f"{expected.images:,} images to {expected.path}\n"
                 f"time  {duration(expected.hours * 3600)} with {expected.workers} workers here "
                 f"({expected.seconds_per_image:.2f} s an image)\n"
-                f"disk  {expected.bytes / 1e9:.2f} GB of {expected.free_bytes / 1e9:.1f} GB free\n"
+                f"disk  {expected.bytes / 1e9:.2f} GB{free}\n"
                 f"cost  {expected.core_hours:.1f} core-hours, {cost:.2f} at {core_hour_price:g} each"
             )
         return 0
@@ -88,7 +95,7 @@ def render(
                 raise click.ClickException(f"Nothing was deleted in {path}; --yes deletes without asking.")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a batch system's stop is a Ctrl-C
     try:
-        with notes():
+        with telling_warnings():
             done = render(
                 n,
                 recipe,
@@ -115,15 +122,6 @@ def render(
     if done.failures:
         click.echo(f"Shards missing in {done.path}: {len(done.failures)}; the same command tries them again.", err=True)
     return 1 if done.failures else 0
-
-
-@contextmanager
-def notes() -> Iterator[None]:
-    """Show a warning as one line, at once."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: click.echo(f"Note: {message}", err=True)
-        yield
 
 
 def duration(seconds: float) -> str:

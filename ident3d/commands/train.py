@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from ident3d.commands.options import json_option, root_option
+from ident3d.commands.options import Place, json_option, root_option
 
 
 @click.command()
-@click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
-@click.option("--space", help="The model's output space: box (default), sphere, unbounded; box*sphere if periodic.")
+@click.argument("directory", metavar="[DIR]", required=False, type=Place())
+@click.option("--space", help="Output space: box (box*sphere if periodic), sphere (SimCLR's), unbounded (supervised).")
 @click.option(
     "--cond", default="normal", show_default=True, help="Views: normal, laplace, gennorm, vmf (periodic), or augment."
 )
@@ -30,7 +30,7 @@ from ident3d.commands.options import json_option, root_option
     "--loss", help="delta, infonce (the sphere's), simclr, au, aninfonce, or your own as package.module:name."
 )
 @click.option("--model-p", type=float, help="Power p of the L_δ loss: 1 Laplace, 2 normal (default), 3 and so on.")
-@click.option("--tau", default=1.0, show_default=True, help="The loss's temperature.")
+@click.option("--tau", default=1.0, show_default=True, help="Temperature of delta, infonce and simclr.")
 @click.option("--alpha", default=0.5, show_default=True, help="Share of uniformity in the loss au.")
 @click.option("--supervised", is_flag=True, help="Learn the latents themselves, by mean squared error.")
 @click.option(
@@ -62,7 +62,7 @@ from ident3d.commands.options import json_option, root_option
 @click.option("--allow-same", is_flag=True, help="Train on a test set, or score on the training set, and label it.")
 @json_option
 def train(
-    directory: Path | None,
+    directory: Path | str | None,
     device: str,
     workers: int | None,
     save_every: int,

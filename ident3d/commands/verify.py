@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import dataset_argument, json_option
+from ident3d.commands.options import dataset_argument, json_option, telling_warnings
 
 
 @click.command()
@@ -15,14 +15,15 @@ from ident3d.commands.options import dataset_argument, json_option
     "--repair", is_flag=True, help="Remove what is broken, so that the same `render` or `import` makes it again."
 )
 @json_option
-def verify(directory: Path, repair: bool, as_json: bool) -> int:
+def verify(directory: Path | str, repair: bool, as_json: bool) -> int:
     """Check every hash, shape, index and latent of a dataset.
 
     The exit code is 0 for a complete dataset with nothing wrong, else 1.
     """
     from ident3d.loaders.verify import verify
 
-    result = verify(directory, repair=repair)
+    with telling_warnings():
+        result = verify(directory, repair=repair)
     if as_json:
         click.echo(json.dumps(asdict(result) | {"path": str(result.path), "sound": result.sound}))
         return 0 if result.sound else 1

@@ -9,7 +9,8 @@ from tabulate import tabulate
 
 from ident3d.errors import UserError, unknown
 from ident3d.latents.names import CLASSES
-from ident3d.loaders.files import lock, remove_partial_files
+from ident3d.loaders.files import remove_partial_files
+from ident3d.loaders.lease import lease
 from ident3d.progress import progress_bar
 from ident3d.shapes.archives import (
     check_archive,
@@ -91,7 +92,7 @@ def meshes(
     files = chosen(names, directory) if directory else {}
     if wanted or files:
         folder = made(mesh_folder())
-        with lock(folder):
+        with lease(folder):
             remove_partial_files(folder)
             if wanted:
                 fetch(wanted, folder, show_progress=show_progress)

@@ -12,7 +12,7 @@ from synthetic import make_dataset
 from torch.utils.data import DataLoader
 
 from ident3d.errors import UserError
-from ident3d.loaders import search, slots
+from ident3d.loaders import slots
 from ident3d.loaders.epochs import rank_batches
 from ident3d.loaders.images import ImageDataset
 from ident3d.loaders.loader import make_loader
@@ -204,29 +204,6 @@ def test_a_worker_says_what_is_wrong_in_one_sentence(tmp_path: Path, workers: in
     next(loader)
     with pytest.raises(UserError, match=r"^The shard [^\n]*00001.h5 is missing;[^\n]*$"):
         next(loader)
-
-
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")
-def test_workers_take_no_more_shared_memory_than_there_is(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "cores", lambda: 4)
-    data, shape, slot = ImageDataset(path), (8, 16, 16, 3), 8 * 16 * 16 * 3
-    assert slots.default_workers(data, shape, 2) == 4
-    monkeypatch.setattr(slots, "free_shared_memory", lambda: 5 * slot)
-    assert slots.default_workers(data, shape, 2) == 2
-    assert make_loader(data, 8).num_workers == 2
-    with pytest.raises(UserError, match=r"need 0 MB of shared memory, and 0 are free: use workers=0, or .* --shm-size"):
-        make_loader(data, 8, workers=3)
-    monkeypatch.setattr(slots, "free_shared_memory", lambda: 0)
-    assert make_loader(data, 8).num_workers == 0
-
-
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")
-def test_a_gpu_index_is_not_searched_in_forks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "faiss_gpus", lambda: 1)
-    data = PairDataset(path, search="flat")
-    assert slots.default_workers(data, (1,), 2) == 0
-    with pytest.raises(UserError, match="cannot use a GPU in a forked worker"):
-        make_loader(data, 8, workers=1, start_method="fork")
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")

@@ -1,5 +1,6 @@
 """ResNets, encoders by name and import path, output spaces, and what an optimiser is given."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,8 @@ def nothing(outputs): return None
 def needs_more(outputs, depth): return tiny(outputs)
 """)
     monkeypatch.chdir(tmp_path)
+    before = [str(tmp_path), *sys.path]
+    monkeypatch.setattr(sys, "path", list(before))
     images = torch.zeros(2, 3, 8, 8)
     for name in ("tiny", "ready"):
         assert encoder(f"own_encoders:{name}", Unbounded(3))(images).shape == (2, 3)
@@ -85,6 +88,7 @@ def needs_more(outputs, depth): return tiny(outputs)
     for name, sentence in mistakes.items():
         with pytest.raises(UserError, match=sentence):
             encoder(name, Unbounded(3))
+    assert sys.path == before
 
 
 def test_box_holds_its_codes_and_learns_its_bound() -> None:
@@ -111,6 +115,17 @@ def test_sphere_and_unbounded() -> None:
 def test_codes_are_float32_under_autocast(space: OutputSpace) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert space(nn.Linear(5, 4)(torch.ones(2, 5))).dtype == torch.float32
+
+
+def test_the_head_computes_in_float32_under_autocast() -> None:
+    torch.manual_seed(0)
+    model = Encoder(nn.Linear(5, 30), Unbounded(3))
+    x = torch.randn(64, 5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        features, codes = model.backbone(x), model(x)
+    assert features.dtype == torch.bfloat16
+    assert torch.equal(codes, model.head(features.float()))
+    assert not torch.equal(codes, codes.bfloat16().float())
 
 
 def test_products_keep_their_coordinates_in_order() -> None:

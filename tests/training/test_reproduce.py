@@ -1,8 +1,12 @@
 """Experiments from nothing to a table: resumable, finished rows skipped, the paper's figures beside ours."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +15,10 @@ from synthetic import make_dataset
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.images import ImageDataset
-from ident3d.reproducing import FILE, dataset_path, reproduce
+from ident3d.loaders.lease import lease
+from ident3d.reproducing import dataset_path, reproduce
 from ident3d.training import experiments
+from ident3d.training.comparison import FILE
 from ident3d.training.experiments import CAUSAL3DIDENT, EXPERIMENTS, TABLE4, Data, paper_row
 from ident3d.training.identity import identity_r2
 from ident3d.training.settings import Settings, completed
@@ -32,7 +38,7 @@ def rendered(data: Data, root: Path) -> None:
 def test_all_rows_of_table_4(tmp_path: Path) -> None:
     rendered(TINY, tmp_path)
     said: list[str] = []
-    options = {"profile": "tiny", "root": tmp_path, "experiment": SMALL, "say": said.append, "show_progress": False}
+    options = tiny_options(tmp_path, said)
     folder, markdown = reproduce("table4", rows=["box-normal", "identity"], seeds=[0, 1], **options)
     assert said[0].startswith("4 rows to do; about ")
     assert "96.73 ± 0.10 / " in markdown
@@ -61,6 +67,93 @@ def test_all_rows_of_table_4(tmp_path: Path) -> None:
     said.clear()
     reproduce("table4", **options)
     assert said == ["All rows asked for are finished."]
+
+
+def tiny_options(root: Path, said: list[str]) -> dict[str, Any]:
+    return {"profile": "tiny", "root": root, "experiment": SMALL, "say": said.append, "show_progress": False}
+
+
+def test_the_table_names_one_command_that_makes_it_and_is_a_table_in_markdown(tmp_path: Path) -> None:
+    rendered(TINY, tmp_path)
+    for row, seeds in (("supervised", [0, 1]), ("identity", [0])):
+        folder, markdown = reproduce("table4", rows=[row], seeds=seeds, **tiny_options(tmp_path, []))
+    command = "ident3d reproduce table4 --profile tiny --rows supervised,identity --seeds 0,1"
+    assert f"by `{command}`" in markdown
+    assert json.loads((folder / "table.json").read_text())["command"] == command
+    lines = [line for line in markdown.splitlines() if line.startswith("|")]
+    assert len(lines) == 4
+    assert {line.count("|") for line in lines} == {lines[1].count("|")}
+    assert "Computed by " in markdown
+    page = (folder / "report.html").read_text()
+    one_by_one = page[page.index("Seed by seed") :]
+    assert one_by_one.index("<td>supervised</td>") < one_by_one.index("<td>identity</td>")
+    for part in ("<details><summary>supervised, seed 0</summary>", "Correlation of latents", "Walks along"):
+        assert part in page
+
+
+def test_rows_of_other_settings_are_not_set_beside_those_of_now(tmp_path: Path) -> None:
+    rendered(TINY, tmp_path)
+    options = tiny_options(tmp_path, [])
+    reproduce("table4", rows=["supervised"], **options)
+    for change, sentence in (
+        (
+            {"settings": replace(TINY.settings, lr=0.5)},
+            r"finished with other settings \(settings.lr: 0.0001 there, 0.5",
+        ),
+        ({"test": 60}, r"finished with other settings \(images.test: 64 there, 60"),
+    ):
+        changed = replace(TABLE4, profiles={"tiny": {"all-ten": replace(TINY, **change)}})
+        with pytest.raises(UserError, match=sentence):
+            reproduce("table4", rows=["sphere"], **options | {"experiment": changed})
+    renamed = replace(TABLE4, profiles={"tiny": {"other": TINY}})
+    with pytest.raises(UserError, match="is no row of this profile"):
+        reproduce("table4", rows=["sphere"], **options | {"experiment": renamed})
+
+
+def test_a_row_that_another_process_is_at_is_left_to_it(tmp_path: Path) -> None:
+    rendered(TINY, tmp_path)
+    said: list[str] = []
+    busy = tmp_path / "reproduce/table4-tiny/all-ten/sphere-seed0"
+    busy.mkdir(parents=True)
+    with lease(busy):
+        _, markdown = reproduce("table4", rows=["sphere", "identity"], **tiny_options(tmp_path, said))
+    assert any(f"Left to another process: {busy} is being written by process" in sentence for sentence in said)
+    assert said[-1].startswith("1 rows are at work in other processes")
+    assert "identity" in markdown
+    assert "sphere" not in markdown.split("## all-ten")[1]
+    _, markdown = reproduce("table4", rows=["sphere", "identity"], **tiny_options(tmp_path, said))
+    assert "| sphere " in markdown
+
+
+TWO = """
+import sys
+from pathlib import Path
+from test_reproduce import reproduce, tiny_options
+reproduce("table4", rows=["supervised", "sphere", "unbounded", "identity"], **tiny_options(Path(sys.argv[1]), []))
+"""
+
+
+def test_two_processes_share_the_rows_and_end_with_one_table(tmp_path: Path) -> None:
+    rendered(TINY, tmp_path)
+    here = Path(__file__).parent
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(here), str(here.parent)])}
+    words = [sys.executable, "-c", TWO, str(tmp_path)]
+    both = [subprocess.Popen(words, env=environment, stderr=subprocess.PIPE) for _ in range(2)]
+    for process in both:
+        _, err = process.communicate(timeout=240)
+        assert process.returncode == 0, err.decode()
+    table = json.loads((tmp_path / "reproduce/table4-tiny/table.json").read_text())
+    assert [result["row"] for result in table["results"]] == ["unbounded", "sphere", "supervised", "identity"]
+    assert not list(tmp_path.rglob(".partial-*"))
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"world": 1}'])
+def test_a_damaged_result_is_one_sentence(tmp_path: Path, content: str) -> None:
+    folder = tmp_path / "reproduce/table4-tiny/all-ten/sphere-seed0"
+    folder.mkdir(parents=True)
+    (folder / FILE).write_text(content)
+    with pytest.raises(UserError, match="cannot be read; delete it"):
+        reproduce("table4", rows=["sphere"], **tiny_options(tmp_path, []))
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """From the command line: train, evaluate, encode; which folders are taken and refused; reports without a network."""
 
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,7 +13,11 @@ from synthetic import make_dataset
 
 from ident3d.cli import main
 from ident3d.errors import UserError
+from ident3d.latents.worlds import World
+from ident3d.loaders.files import write_json
+from ident3d.loaders.folder import Description, read_description
 from ident3d.training.evaluating import encode, evaluate_run
+from ident3d.training.folders import overlaps
 from ident3d.training.report import write_report
 from ident3d.training.run import open_run, trained_encoder
 from ident3d.training.settings import Settings
@@ -63,6 +68,13 @@ def test_train_scores_and_reports(root: Path, tmp_path: Path) -> None:
         (["--space", "spher"], "Did you mean 'sphere'?"),
         (["--cond", "vmf"], "these latents take normal, laplace, gennorm, augment"),
         (["--cond", "normall"], "Did you mean 'normal'?"),
+        (["--cond", "gennorm", "--cond-p", "0"], "--cond-p is a number above 0, not 0."),
+        (["--model-p", "inf"], "--model-p is a number from 1 on, not inf."),
+        (["--loss", "au", "--alpha", "2"], "--alpha is a share from 0 to 1, not 2."),
+        (["--alpha", "0.1"], "the loss delta has none"),
+        (["--loss", "aninfonce", "--tau", "0.3"], "the loss aninfonce has none"),
+        (["--loss", "simclr", "--space", "box"], "SimCLR's loss compares directions"),
+        (["--supervised", "--loss", "delta"], "The loss mse and --supervised belong together"),
         (["--cond-p", "4"], "--cond-p is the power of the conditional gennorm"),
         (["--loss", "simcrl"], "Did you mean 'simclr'?"),
         (["--encoder", "resnet19"], "Did you mean 'resnet18'?"),
@@ -133,6 +145,56 @@ def test_evaluate_refuses_what_was_trained_on(root: Path) -> None:
     assert "Scored on images that the run was trained on." in write_report(root / "run").read_text()
 
 
+def another(path: Path, **settings: object) -> Path:
+    """The same images under other settings, as if they had been rendered so."""
+    found = read_description(path)
+    write_json(path / "dataset.json", replace(found, settings=found.settings | settings).as_dict())
+    return path
+
+
+def test_images_of_another_world_are_scored_and_labelled(root: Path, tmp_path: Path) -> None:
+    metal = another(make_dataset(tmp_path / "metal", 20, split="test"), material="metal")
+    held = World(fixed={"object_hue": 0.5}).as_dict()
+    fixed = another(make_dataset(tmp_path / "fixed", 20, split="test"), world=held)
+    for path, words in ((metal, "material: metal there, none in training"), (fixed, "world.fixed.object_hue: 0.5")):
+        found = evaluate_run(root / "run", path, encoder="tiny:plain", metrics="mcc_pearson", show_progress=False)
+        assert found.label is not None
+        assert "another world" in found.label
+        assert words in found.label
+
+
+def test_the_matching_test_set_has_the_training_sets_material(root: Path, tmp_path: Path) -> None:
+    make_dataset(tmp_path / "train", 40)
+    another(make_dataset(tmp_path / "metal", 20, split="test"), material="metal")
+    run = train(tmp_path / "train", SETTINGS, out=tmp_path / "run", workers=0, show_progress=False).path
+    options = {"encoder": "tiny:plain", "metrics": "mcc_pearson", "root": tmp_path, "show_progress": False}
+    with pytest.raises(UserError, match="No complete test set with the world, material and size"):
+        evaluate_run(run, **options)
+    plain = make_dataset(tmp_path / "plain", 20, split="test")
+    assert evaluate_run(run, **options).data == plain
+
+
+def test_latents_from_a_file_are_the_same_in_both_splits() -> None:
+    trained = {"world": {}, "source": {"kind": "file", "sha256": "a", "seed": 0, "split": "train"}}
+    for source, same in (({"sha256": "a", "split": "test"}, True), ({"sha256": "b", "split": "train"}, False)):
+        other = Description({"world": {}, "source": trained["source"] | source}, 1, 1)
+        assert overlaps(trained, other) == same
+
+
+def test_a_report_shows_the_seed_and_no_codes_of_another_evaluation(root: Path, tmp_path: Path) -> None:
+    run = train(root / "train", SETTINGS, out=tmp_path / "run", workers=0, show_progress=False).path
+    evaluate_run(run, root / "test", encoder="tiny:plain", show_progress=False)
+    page = write_report(run).read_text()
+    assert "<td>seed</td><td>0</td>" in page
+    assert "after step 3" in page
+    assert "Walks along" in page
+    np.save(run / "evaluation-codes.npy", np.zeros((70, 10), np.float32))
+    assert "Walks along" not in write_report(run).read_text()
+    (run / "evaluation.json").write_text("[]")
+    with pytest.raises(UserError, match="cannot be read; `ident3d evaluate"):
+        write_report(run)
+
+
 def test_evaluate_refuses_other_scenes_and_smaller_images(root: Path, tmp_path: Path) -> None:
     other = make_dataset(tmp_path / "periodic", 20, scene="3dident-periodic", split="test")
     with pytest.raises(UserError, match="it shows 3dident-periodic, the run was trained on 3dident"):
@@ -142,6 +204,30 @@ def test_evaluate_refuses_other_scenes_and_smaller_images(root: Path, tmp_path: 
         evaluate_run(root / "run", small, encoder="tiny:plain")
     with pytest.raises(UserError, match="is not a run's folder"):
         evaluate_run(root / "train", small)
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "value"),
+    [
+        ("settings", "dim", "x"),
+        ("settings", "batch", "64"),
+        ("settings", "bound", "a"),
+        ("settings", "encoder", 5),
+        ("settings", "space", None),
+        ("settings", "size", None),
+        ("settings", "only", None),
+        ("settings", "cond", "other"),
+        ("settings", "new", 1),
+        ("data", "shards_sha256", None),
+        ("data", "n", "many"),
+    ],
+)
+def test_a_changed_run_file_is_one_sentence(root: Path, tmp_path: Path, where: str, name: str, value: object) -> None:
+    content = json.loads((root / "run/run.json").read_text())
+    content[where][name] = value
+    (tmp_path / "run.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match="does not say what a run must"):
+        open_run(tmp_path)
 
 
 def test_an_import_path_is_never_taken_from_a_file(root: Path) -> None:
@@ -161,13 +247,13 @@ def test_evaluate_scores_the_test_set_of_the_root(root: Path) -> None:
 def test_batch_statistics_change_the_codes(root: Path, tmp_path: Path) -> None:
     settings = Settings(encoder="tiny:convolution", batch=32, steps=2)
     run = train(root / "train", settings, out=tmp_path / "run", workers=0, show_progress=False).path
-    before = trained_encoder(open_run(run), "tiny:convolution").state_dict()
+    before = trained_encoder(open_run(run), "tiny:convolution")[0].state_dict()
     scores = [
         evaluate_run(run, root / "test", bn_batch_stats=how, encoder="tiny:convolution", show_progress=False)
         for how in (False, True)
     ]
     assert float(scores[0].report.scores["linear_r2"]) != float(scores[1].report.scores["linear_r2"])
-    after = trained_encoder(open_run(run), "tiny:convolution").state_dict()
+    after = trained_encoder(open_run(run), "tiny:convolution")[0].state_dict()
     assert all(bool((before[name] == after[name]).all()) for name in before)
 
 

@@ -9,11 +9,12 @@ import torch
 from torch import nn
 
 from ident3d.errors import UserError
+from ident3d.latents.worlds import World
 from ident3d.training.log import Log
 from ident3d.training.precision import SMALLEST_IN_BF16, chosen_precision, cpu_has_bf16
-from ident3d.training.processes import device_of
+from ident3d.training.processes import device_of, place
 from ident3d.training.resnet import resnet18
-from ident3d.training.settings import Settings
+from ident3d.training.settings import Settings, completed
 from ident3d.training.trainer import rate_factor
 
 FAULTS = """
@@ -63,6 +64,16 @@ def test_devices() -> None:
     for name in ("gpu", "meta"):
         with pytest.raises(UserError, match=r"There is no device 'gpu'|trains on cpu, cuda or mps"):
             device_of(name)
+    if not torch.backends.mps.is_available():
+        with pytest.raises(UserError, match="no Apple GPU here"):
+            device_of("mps")
+
+
+def test_a_world_without_a_rank_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.delenv("RANK", raising=False)
+    with pytest.raises(UserError, match="start ranks with torchrun, or unset WORLD_SIZE"), place("cpu"):
+        pass
 
 
 def test_one_cycle_goes_up_and_down() -> None:
@@ -75,6 +86,18 @@ def test_one_cycle_goes_up_and_down() -> None:
     assert factors[30:] == sorted(factors[30:], reverse=True)
     assert factors[-1] < 0.01
     assert {rate_factor(Settings(), step) for step in (0, 29_999)} == {1.0}
+
+
+def test_the_usual_space_is_where_the_loss_looks() -> None:
+    for settings, space in {
+        Settings(): "box",
+        Settings(cond="augment"): "sphere",
+        Settings(loss="simclr"): "sphere",
+        Settings(cond="augment", loss="delta"): "box",
+        Settings(supervised=True): "unbounded",
+    }.items():
+        assert completed(settings, World(), 64, 1000).space == space
+    assert completed(Settings(cond="vmf"), World("3dident-periodic"), 64, 1000).space == "box*sphere"
 
 
 def test_tensorboard_is_asked_for_in_one_sentence(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,9 @@ import torch
 from synthetic import make_dataset
 
 from ident3d.errors import UserError
-from ident3d.training import checkpoint
+from ident3d.loaders.files import TEMPORARY
+from ident3d.loaders.lease import Busy, lease
+from ident3d.training import checkpoint, parts
 from ident3d.training.log import read_log
 from ident3d.training.run import open_run
 from ident3d.training.settings import Settings
@@ -72,22 +76,27 @@ def assert_same_gradients(a: Path, b: Path) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        replace(TINY, cond="augment", space="sphere", schedule="onecycle"),
-        replace(TINY, loss="aninfonce", chunk=6),
+        replace(TINY, steps=30, cond="augment", space="sphere", schedule="onecycle"),
+        replace(TINY, steps=30, loss="aninfonce", chunk=6),
     ],
     ids=["augmented", "anisotropic in chunks"],
 )
 def test_a_killed_run_resumes_to_the_same_bits(path: Path, tmp_path: Path, settings: Settings) -> None:
     torch.set_num_threads(1)
     whole = quick(path, settings, tmp_path / "whole")
-    out = tmp_path / "killed"
-    process = subprocess.Popen(command(path, {out: settings}, save_every=2), env=environment())
-    deadline = time.monotonic() + 60
-    while not (out / checkpoint.FILE).exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.001)
-    time.sleep(np.random.default_rng().uniform(0, 0.03))
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    for trial in range(5):
+        out = tmp_path / f"killed{trial}"
+        process = subprocess.Popen(command(path, {out: settings}, save_every=2), env=environment())
+        deadline = time.monotonic() + 60
+        while not (out / checkpoint.FILE).exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(np.random.default_rng().uniform(0, 0.03))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if 0 < checkpoint.load(out).step < settings.steps:
+            break
+    else:
+        pytest.fail("Each of the runs had ended before it was killed.")
     quick(path, settings, out, resume=True, save_every=2)
     assert_same_state(whole, out)
     steps = [line["step"] for line in read_log(out)]
@@ -115,7 +124,7 @@ def test_an_interrupt_saves_the_step_under_way(path: Path, tmp_path: Path) -> No
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) != 0
-    assert open_run(tmp_path / "run").steps_done >= 3
+    assert checkpoint.load(tmp_path / "run").step >= 3
 
 
 def test_two_ranks_equal_one_process_with_the_joint_batch(path: Path, tmp_path: Path) -> None:
@@ -168,10 +177,16 @@ def test_a_researchers_own_loss(path: Path, tmp_path: Path, capsys: pytest.Captu
     assert open_run(run).settings.loss == "tiny:squared"
 
 
+def test_a_researchers_own_supervised_loss_gets_codes_and_latents(path: Path, tmp_path: Path) -> None:
+    own = replace(PLAIN, supervised=True, loss="tiny:weighed", batch=N, steps=40, lr=3e-3)
+    lines = read_log(quick(path, own, tmp_path / "run"))
+    assert lines[-1]["loss"] < 0.9 * lines[0]["loss"]
+
+
 def test_nan_ends_a_run_and_is_never_saved(path: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"loss is nan by step 3.*checkpoint of step 2 is intact"):
         quick(path, replace(PLAIN, encoder="tiny:broken"), tmp_path / "run", save_every=1)
-    assert open_run(tmp_path / "run").steps_done == 2
+    assert checkpoint.load(tmp_path / "run").step == 2
 
 
 def test_collapse_is_said(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,7 +218,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(path: Path, tmp_path: Path) -> N
     assert (run / checkpoint.FILE).read_bytes() == before
     assert not list(run.glob(".partial-*"))
     quick(path, PLAIN, run, resume=True)
-    assert open_run(run).steps_done == PLAIN.steps
+    assert checkpoint.load(run).step == PLAIN.steps
 
 
 def test_a_run_is_not_begun_twice_nor_resumed_as_another(path: Path, tmp_path: Path) -> None:
@@ -215,6 +230,53 @@ def test_a_run_is_not_begun_twice_nor_resumed_as_another(path: Path, tmp_path: P
     other = make_dataset(tmp_path / "other", N, seed=1)
     with pytest.raises(UserError, match="begun on other images"):
         quick(other, PLAIN, run, resume=True)
+
+
+def test_a_run_that_another_process_ends_just_before_we_hold_its_folder_is_not_begun_anew(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, others = tmp_path / "run", iter([1])
+
+    @contextmanager
+    def after_another(folder: Path) -> Iterator[None]:
+        if next(others, None):
+            quick(path, PLAIN, out)
+        with lease(folder):
+            yield
+
+    monkeypatch.setattr(parts, "lease", after_another)
+    with pytest.raises(UserError, match="holds a run already"):
+        quick(path, replace(PLAIN, lr=0.1), out)
+    assert open_run(out).settings.lr == PLAIN.lr
+
+
+def test_a_run_is_one_process_at_a_time(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    left = tmp_path / f"run/{TEMPORARY}left by a kill"
+    left.touch()
+    with lease(tmp_path / "run"), pytest.raises(Busy, match=f"is being written by process {os.getpid()}"):
+        quick(path, PLAIN, tmp_path / "run")
+    assert left.exists()
+    quick(path, PLAIN, tmp_path / "run")
+    assert not left.exists()
+
+
+def test_a_run_does_not_move_into_a_dataset(path: Path) -> None:
+    with pytest.raises(UserError, match="is a dataset; a run takes a folder of its own"):
+        quick(path, PLAIN, path)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_a_run_from_a_gpu_does_not_go_on_in_a_format_that_this_cpu_lacks(
+    path: Path, tmp_path: Path, precision: str
+) -> None:
+    run = quick(path, PLAIN, tmp_path / "run")
+    content = json.loads((run / "run.json").read_text())
+    for record in (content, content["settings"]):
+        record["precision"] = precision
+    (run / "run.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"needs a GPU|needs images of at least 32 pixels"):
+        quick(path, replace(PLAIN, precision=precision), run, resume=True)
 
 
 def test_a_checkpoint_of_another_architecture_is_refused(path: Path, tmp_path: Path) -> None:
@@ -231,3 +293,49 @@ def test_a_damaged_checkpoint_is_one_sentence(path: Path, tmp_path: Path, conten
     (run / checkpoint.FILE).write_bytes(content)
     with pytest.raises(UserError, match="is not a checkpoint of ident3d"):
         quick(path, PLAIN, run, resume=True)
+
+
+def other_checkpoint(run: Path, **change: Any) -> None:
+    checkpoint.save(run, replace(checkpoint.load(run), **change))
+
+
+def test_moments_that_do_not_fit_are_refused_before_a_fused_step_reads_beyond_them(path: Path, tmp_path: Path) -> None:
+    run = quick(path, replace(PLAIN, steps=2), tmp_path / "run")
+    tensors = checkpoint.load(run).tensors
+    weights = {name: value for name, value in tensors.items() if not name.startswith("optimiser.")}
+    for wrong in (
+        weights,
+        tensors | {"optimiser.0.exp_avg": torch.ones(1)},
+        tensors | {"optimiser.x.exp_avg": torch.ones(1)},
+        tensors | {"optimiser.99.step": torch.ones(())},
+        {name: value for name, value in tensors.items() if name != "optimiser.1.exp_avg_sq"},
+    ):
+        other_checkpoint(run, tensors=wrong)
+        with pytest.raises(UserError, match="moments are not those of this optimiser's parameters"):
+            quick(path, PLAIN, run, resume=True)
+    other_checkpoint(run, tensors=tensors)
+    quick(path, PLAIN, run, resume=True)
+
+
+def test_a_parameter_that_no_loss_reaches_has_no_moments_and_its_run_resumes(path: Path, tmp_path: Path) -> None:
+    idle = replace(PLAIN, encoder="tiny:idle")
+    whole = quick(path, idle, tmp_path / "whole")
+    run = quick(path, replace(idle, steps=2), tmp_path / "run")
+    quick(path, idle, run, resume=True)
+    assert_same_state(whole, run)
+
+
+@pytest.mark.parametrize("loader", [{}, {"epoch": 0}])
+def test_a_checkpoint_says_where_its_loader_was(path: Path, tmp_path: Path, loader: dict[str, Any]) -> None:
+    run = quick(path, replace(PLAIN, steps=2), tmp_path / "run")
+    other_checkpoint(run, loader=loader)
+    with pytest.raises(UserError, match="does not say where the loader was"):
+        quick(path, PLAIN, run, resume=True)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch's own
+@pytest.mark.skipif(which("c++") is None, reason="torch.compile needs a C++ compiler on a CPU")
+def test_a_compiled_encoder_has_the_same_gradients_in_chunks_too(path: Path, tmp_path: Path) -> None:
+    plain = quick(path, replace(PLAIN, steps=2), tmp_path / "plain")
+    compiled = quick(path, replace(PLAIN, steps=2, compile=True, chunk=16), tmp_path / "compiled")
+    assert_same_gradients(plain, compiled)

@@ -21,6 +21,20 @@ def plain(outputs: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 32), nn.Tanh(), nn.Linear(32, outputs))
 
 
+def idle(outputs: int) -> nn.Module:
+    """With a layer that no image ever meets."""
+
+    class Idle(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.unused = plain(outputs), nn.Linear(3, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.used(x)
+
+    return Idle()
+
+
 def small(outputs: int) -> nn.Module:
     """For images of 8 pixels and no others."""
     return nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, outputs))
@@ -58,3 +72,9 @@ def squared(anchors: Tensor, positives: Tensor, candidates: Tensor) -> Tensor:
     """A loss of a researcher's own, one value per anchor."""
     away = torch.cdist(anchors, candidates).square().neg().logsumexp(1)
     return (anchors - positives).square().sum(1) + away
+
+
+def weighed(codes: Tensor, latents: Tensor) -> Tensor:
+    """A supervised loss of a researcher's own."""
+    assert codes.shape == latents.shape
+    return (codes - latents).square() @ torch.linspace(1.0, 2.0, codes.shape[1])

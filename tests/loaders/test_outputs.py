@@ -1,0 +1,118 @@
+"""What a run writes to: once another run has taken over, and on the workers."""
+
+from collections.abc import Callable
+from pathlib import Path
+from secrets import token_hex
+
+import numpy as np
+import pytest
+from synthetic import make_dataset
+
+from ident3d.errors import UserError
+from ident3d.loaders import manifest
+from ident3d.loaders.cached import manifest_of
+from ident3d.loaders.files import sha256_of_file, write_json
+from ident3d.loaders.folder import FILE, SHARDS, open_folder, read_description
+from ident3d.loaders.lease import lease
+from ident3d.loaders.making import Job
+from ident3d.loaders.outputs import writing
+from ident3d.loaders.publishing import workplace
+from ident3d.loaders.source import COPY, copied, copy_is_sound, npy_bytes
+from ident3d.loaders.store_lease import lease_on_store
+from ident3d.loaders.stores import Store
+
+
+def uploaded(folder: Path) -> Store:
+    """A store in memory that holds the folder's files."""
+    store = Store(f"memory://{token_hex(8)}/data")
+    for file in folder.rglob("*"):
+        if file.is_file():
+            store.put(str(file.relative_to(folder)), file.read_bytes())
+    return store
+
+
+def test_a_run_that_lost_its_folder_enters_no_more_shards(tmp_path: Path) -> None:
+    folder = make_dataset(tmp_path / "data", 24, finished=False)
+    opened = open_folder(folder)
+    before = (folder / manifest.FILE).read_bytes()
+    with writing(folder) as output, lease(folder, lapse_seconds=0):  # the other came after a long pause of the first
+        with pytest.raises(UserError, match=r"took over the writing of .*; it stops here"):
+            output.enter(opened.entries[0])
+        with pytest.raises(UserError, match="took over"):
+            output.finish(opened.description, lambda path, description: None)
+    assert (folder / manifest.FILE).read_bytes() == before
+    assert open_folder(folder).description == opened.description
+
+
+def test_a_run_that_lost_its_store_enters_no_more_shards(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    folder = make_dataset(tmp_path / "data", 24, finished=False)
+    opened = open_folder(folder)
+    store = uploaded(folder)
+    described = store.get(FILE)
+    with writing(store) as output:
+        output.begin()
+        output.enter(opened.entries[0])
+        before = manifest_of(store, complete=False)
+        with lease_on_store(store, lapse_seconds=0):
+            write_json(output.path / "provenance.json", {})
+            output.record()
+            for step in (output.begin, lambda: output.enter(opened.entries[1])):
+                with pytest.raises(UserError, match=r"took over the writing of .*; it stops here"):
+                    step()
+            with pytest.raises(UserError, match="took over"):
+                output.finish(opened.description, lambda path, description: None)
+    assert manifest_of(store, complete=False) == before
+    assert store.get(FILE) == described
+    assert store.get("provenance.json") is None
+
+
+def test_what_cannot_be_written_is_said_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"file cannot be written: File exists"), writing(tmp_path / "file"):
+        pass
+
+
+def test_a_worker_has_at_hand_what_its_shard_is_made_of_and_puts_it_whole(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    opened = open_folder(make_dataset(tmp_path / "data", 12, finished=False))
+    store, settings, entry = uploaded(opened.path), opened.description.settings, opened.entries[1]
+    job = Job("00002.h5", 16, 8, entry)
+    with workplace(store, settings, job) as folder:
+        assert read_description(folder) == opened.description
+        assert sha256_of_file(folder / SHARDS / entry.name) == entry.sha256
+        (folder / SHARDS / job.name).write_bytes(b"made")
+        assert store.get(f"{SHARDS}/{job.name}") is None
+    assert store.get(f"{SHARDS}/{job.name}") == b"made"
+    assert not folder.exists()
+
+    def make(content: bytes, at_last: Callable[[], object]) -> None:
+        with workplace(store, settings, job) as folder:
+            assert (folder / SHARDS / job.name).read_bytes() == b"made"  # for the worker to adopt, if it is sound
+            (folder / SHARDS / job.name).write_bytes(content)
+            at_last()
+
+    with pytest.raises(ZeroDivisionError):
+        make(b"half", lambda: 1 / 0)
+    with pytest.raises(UserError, match=f"Another run has changed {store}"):
+        make(b"of a dataset that is no more", lambda: store.put(FILE, b"{}"))
+    assert store.get(f"{SHARDS}/{job.name}") == b"made"
+    with workplace(opened.path, settings, job) as folder:
+        assert folder == opened.path
+
+
+def test_a_worker_has_the_latents_file_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fsspec")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    opened = open_folder(make_dataset(tmp_path / "data", 8, finished=False))
+    store, file = uploaded(opened.path), npy_bytes(np.zeros((8, 10), np.float32))
+    settings = opened.description.settings | {"source": copied(file, seed=0, split="train")}
+    job = Job("00000.h5", 0, 8)
+    with pytest.raises(UserError, match=rf"{store}/{COPY} is missing"), workplace(store, settings, job):
+        pass
+    store.put(COPY, file)
+    with workplace(store, settings, job) as folder:
+        assert copy_is_sound(folder, settings)
+    store.put(COPY, b"another")
+    with workplace(store, settings, job) as folder:  # by the cache's copy, which has the right hash
+        assert copy_is_sound(folder, settings)

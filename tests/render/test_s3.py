@@ -1,0 +1,88 @@
+"""The real farm with its output in an object store: killed, resumed, grown, verified and read back."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from render.conftest import SCENE
+
+from ident3d import ImageDataset, make_loader, verify
+from ident3d.cli import main
+from ident3d.errors import UserError
+from ident3d.latents.draws import draw
+from ident3d.latents.worlds import World
+from ident3d.loaders.cached import ENTRIES
+from ident3d.loaders.folder import FILE, SHARDS, open_folder
+from ident3d.loaders.store_lease import FOLDER, lease_on_store
+from ident3d.loaders.stores import Store
+from ident3d.recipe import Recipe
+from ident3d.rendering import render
+
+pytestmark = pytest.mark.bpy
+
+SMALL = Recipe(World(SCENE), size=16, quality="draft")
+
+CLIENT = f"""
+import sys
+from ident3d.latents.worlds import World
+from ident3d.recipe import Recipe
+from ident3d.rendering import render
+if __name__ == "__main__":
+    render(5, Recipe(World({SCENE!r}), size=16, quality="draft"), out=sys.argv[1], latents=sys.argv[2],
+           workers=1, shard_size=2, show_progress=False)
+"""
+
+
+def test_a_render_to_s3_survives_its_client_and_is_the_local_one_byte_by_byte(bucket: str, tmp_path: Path) -> None:
+    store, latents, local = Store(f"{bucket}/sets/data"), tmp_path / "latents.npy", tmp_path / "data"
+    np.save(latents, draw(World(SCENE), seed=7, split="test", start=0, count=6).raw)
+    command = [sys.executable, "-c", CLIENT, store.url, str(latents)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as client:
+        limit = time.monotonic() + 120
+        while not store.sizes(ENTRIES):
+            assert client.poll() is None
+            assert time.monotonic() < limit
+        assert store.sizes(FOLDER)
+        client.kill()
+    assert open_folder(store.url).finished < 5
+    words = {"latents": latents, "workers": 1, "shard_size": 2, "show_progress": False}
+    with lease_on_store(store), pytest.raises(UserError, match=rf"{store} is being written by process {os.getpid()} "):
+        render(6, SMALL, out=store.url, **words)
+    resumed = render(6, SMALL, out=store.url, **words)  # at once, though the dead client's lease is not a minute old
+    assert resumed.complete
+    assert 0 < resumed.rendered < 6
+
+    render(6, SMALL, out=local, **words)
+    files = [str(file.relative_to(local)) for file in local.rglob("*") if file.is_file()]
+    assert {name for name in files if store.get(name) != (local / name).read_bytes()} == {"provenance.json"}
+    assert store.sizes("").keys() == {name for name in files if "/" not in name}
+    assert store.sizes(SHARDS).keys() == {"00000.h5", "00001.h5", "00002.h5"}
+    assert not store.sizes(ENTRIES)
+    assert not store.sizes(FOLDER)
+
+    assert verify(store.url, show_progress=False).sound
+    here = ImageDataset(local)
+    seen = list(make_loader(ImageDataset(store.url), 4, workers=1, shuffle=False))
+    np.testing.assert_array_equal(np.concatenate([x.permute(0, 2, 3, 1) for x, _ in seen]), here.images(range(6)))
+    np.testing.assert_array_equal(np.concatenate([z for _, z in seen]), here.latents(range(6)))
+
+    done = CliRunner().invoke(main, ["info", store.url, "--json"])
+    assert json.loads(done.output)["path"] == store.url
+    with pytest.raises(UserError, match=rf"{store} holds another dataset \(size: 16 there, 32 asked for\)"):
+        render(6, Recipe(World(SCENE), size=32, quality="draft"), out=store.url, **words)
+
+
+def test_a_place_that_holds_other_things_is_refused(bucket: str) -> None:
+    store = Store(f"{bucket}/letters")
+    store.put("novel.txt", b"once")
+    with pytest.raises(UserError, match=rf"{store} exists and is not a dataset"):
+        render(2, SMALL, out=store.url, workers=1, show_progress=False)
+    assert store.get(FILE) is None
+    assert store.sizes("").keys() == {"novel.txt"}
+    assert not store.sizes(FOLDER)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:  # what editors and type checkers see of the names that load o
     from ident3d.training.evaluating import encode as encode
     from ident3d.training.evaluating import evaluate_run as evaluate_run
     from ident3d.training.settings import Settings as Settings
+    from ident3d.training.synthetic import Synthetic as Synthetic
+    from ident3d.training.theory import mixing as mixing
     from ident3d.training.trainer import train as train
 
 __version__ = "0.1.0"
@@ -46,6 +48,7 @@ _HOME: dict[str, str] = {
     "PairSampler": "ident3d.loaders.pairs",
     "Recipe": "ident3d.recipe",
     "Settings": "ident3d.training.settings",
+    "Synthetic": "ident3d.training.synthetic",
     "UserError": "ident3d.errors",
     "World": "ident3d.latents.worlds",
     "doctor": "ident3d.health",
@@ -60,6 +63,7 @@ _HOME: dict[str, str] = {
     "info": "ident3d.overview",
     "make_loader": "ident3d.loaders.loader",
     "meshes": "ident3d.shapes.library",
+    "mixing": "ident3d.training.theory",
     "pack": "ident3d.loaders.pack",
     "pairs": "ident3d.loaders.realised",
     "preview": "ident3d.pictures",

@@ -15,7 +15,7 @@ from ident3d.errors import UserError, unknown
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Data": ("render", "meshes", "verify", "info", "pack", "import", "export"),
     "Pairs": ("index", "pairs"),
-    "Training": ("train", "evaluate", "encode", "score", "reproduce"),
+    "Training": ("train", "evaluate", "encode", "score", "mixing", "reproduce"),
     "Looking": ("preview", "traverse", "graph"),
     "Health": ("doctor", "bench"),
 }

@@ -5,6 +5,8 @@ from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 
+from torch import nn
+
 from ident3d.errors import UserError
 
 
@@ -27,3 +29,20 @@ def by_path(kind: str, path: str) -> object:
         raise UserError(f"The module {module_name} has no {name!r} to take as {kind}.{hint}")
     found: object = getattr(module, name)
     return found
+
+
+def own_module(kind: str, path: str, **sizes: int) -> nn.Module:
+    """A user's own nn.Module, or the one that a class or function of theirs makes when called with the sizes."""
+    found = by_path(kind, path)
+    if isinstance(found, nn.Module):
+        return found
+    if not callable(found):
+        raise UserError(f"The {kind} {path!r} is neither an nn.Module nor a class or function that makes one.")
+    try:
+        made = found(*sizes.values())
+    except TypeError as error:
+        told = " and ".join(f"the number of {what}, {size}" for what, size in sizes.items())
+        raise UserError(f"The {kind} {path!r} is called with {told}: {error}.") from error
+    if not isinstance(made, nn.Module):
+        raise UserError(f"The {kind} {path!r} made a {type(made).__name__}, not an nn.Module.")
+    return made

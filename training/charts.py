@@ -11,22 +11,35 @@ WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 320, 180, 46, 24, 8
 Curve = Sequence[tuple[float, float]]
 
 
-def line_chart(curves: Mapping[str, Curve], label: str, low: float | None = None, high: float | None = None) -> str:
-    """Curves of points (step, value) over one axis of steps; up to four, told apart by the page's colours."""
+def line_chart(
+    curves: Mapping[str, Curve],
+    label: str,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    left: float = 0.0,
+    mark: float | None = None,
+) -> str:
+    """Curves of points (x, value) over one axis from `left`; up to four, told apart by the page's colours.
+
+    `mark` draws a vertical line.
+    """
     points = [point for curve in curves.values() for point in curve if isfinite(point[1])]
     if not points:
         return ""
-    right = max(x for x, _ in points) or 1
+    right = max(*(x for x, _ in points), *([] if mark is None else [mark]), left + 1e-9)
     bottom = min(y for _, y in points) if low is None else low
     top = max(y for _, y in points) if high is None else high
     span = top - bottom or 1.0
 
     def place(x: float, y: float) -> str:
-        u = LEFT + (WIDTH - LEFT - 8) * x / right
+        u = LEFT + (WIDTH - LEFT - 8) * (x - left) / (right - left)
         v = HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * (min(max(y, bottom), top) - bottom) / span
         return f"{u:.1f},{v:.1f}"
 
-    parts = [frame(bottom, top, f"{right:,.0f}")]
+    parts = [frame(bottom, top, f"{right:,.0f}", f"{left:,.0f}" if left else "")]
+    if mark is not None:
+        parts.append(f'<path class="axis" d="M{place(mark, top)}L{place(mark, bottom)}"/>')
     for number, (name, curve) in enumerate(curves.items()):
         drawn = " ".join(place(x, y) for x, y in thinned(curve) if isfinite(y))
         if drawn:
@@ -35,14 +48,15 @@ def line_chart(curves: Mapping[str, Curve], label: str, low: float | None = None
     return figure("".join(parts), label, keys)
 
 
-def frame(bottom: float, top: float, right: str) -> str:
-    """The axes: the least and the largest value, and the last step."""
+def frame(bottom: float, top: float, right: str, left: str = "") -> str:
+    """The axes: the least and the largest value, the last step, and the first unless it is 0."""
     base, side = HEIGHT - BOTTOM, LEFT - 5
     return (
         f'<path class="axis" d="M{LEFT},{TOP}V{base}H{WIDTH - 8}"/>'
         f'<text x="{side}" y="{TOP + 9}" text-anchor="end">{tick(top)}</text>'
         f'<text x="{side}" y="{base}" text-anchor="end">{tick(bottom)}</text>'
         f'<text x="{WIDTH - 8}" y="{HEIGHT - 8}" text-anchor="end">{escape(right)}</text>'
+        + (f'<text x="{LEFT}" y="{HEIGHT - 8}">{escape(left)}</text>' if left else "")
     )
 
 

@@ -1,54 +1,24 @@
 """The table of an experiment: the paper's figures beside ours, seed by seed, as Markdown, JSON and HTML."""
 
-import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
 
 from tabulate import tabulate
 
 from ident3d.errors import UserError
 from ident3d.loaders.files import write_atomically, write_json
 from ident3d.training.charts import line_chart
-from ident3d.training.experiments import Experiment, Row
+from ident3d.training.experiments import Data, Experiment, Row
 from ident3d.training.log import read_log
 from ident3d.training.report import read_scores, run_sections, table, write_page
+from ident3d.training.results import Result
 from ident3d.training.run import open_run
+from ident3d.training.theory_tables import plotted, precision_chart, theory_parts
 
-NAME, FILE = "table", "result.json"
-
-
-@dataclass(frozen=True)
-class Result:
-    """One finished cell: a row on a world with a seed. Figures are shares of 1, `run` the folder below the table's."""
-
-    world: str
-    row: str
-    seed: int
-    figures: dict[str, float]
-    seconds: float
-    run: str
-    facts: dict[str, Any]
-
-
-def finished_results(folder: Path) -> list[Result]:
-    """Every result below the folder, in order of world, row and seed."""
-    found = []
-    for path in sorted(folder.glob(f"*/*/{FILE}")):
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            result = Result(**content | {"run": path.parent.relative_to(folder).as_posix()})
-            kinds = (str, str, int, dict, int | float, str, dict)
-            numbers = result.figures.values()
-            if not all(map(isinstance, vars(result).values(), kinds)) or not all(isinstance(x, float) for x in numbers):
-                raise TypeError
-        except (ValueError, TypeError, AttributeError):
-            raise UserError(f"{path} cannot be read; delete it, and its row is scored again.") from None
-        found.append(result)
-    return sorted(found, key=lambda result: (result.world, result.row, result.seed))
+NAME = "table"
+SUPERVISED = "supervised "
 
 
 def write_tables(folder: Path, experiment: Experiment, profile: str, results: Sequence[Result]) -> str:
@@ -62,7 +32,8 @@ def write_tables(folder: Path, experiment: Experiment, profile: str, results: Se
         rows = rows_of(experiment, [result for result in results if result.world == world])
         shown = tabulate(rows, headers=headers(experiment), tablefmt="github", disable_numparse=True)
         parts += [f"## {world}", shown]
-    markdown = "\n\n".join([*parts, NOTE]) + "\n"
+    parts += [NOTE, *([IMAGES] if of_images(experiment) else theory_parts(experiment, profile, results))]
+    markdown = "\n\n".join(parts) + "\n"
     content: dict[str, object] = {
         "experiment": experiment.name,
         "profile": profile,
@@ -79,9 +50,9 @@ def write_tables(folder: Path, experiment: Experiment, profile: str, results: Se
     return markdown
 
 
-NOTE = (
-    "Percent; paper / here, ± the spread over seeds. Scored on held-out images. Pair width: mean |z̃ - z| of the "
-    "matched pairs over the one asked for, of the least and of the most widened latent."
+NOTE = "Percent; paper / here, ± the spread over seeds. Scored on held-out samples."
+IMAGES = (
+    "Pair width: mean |z̃ - z| of the matched pairs over the one asked for, of the least and of the most widened latent."
 )
 
 
@@ -109,7 +80,12 @@ def machines(results: Sequence[Result]) -> list[str]:
 
 
 def headers(experiment: Experiment) -> list[str]:
-    return ["row", *experiment.columns, "seeds", "pair width", "hours"]
+    last = ["pair width", "hours"] if of_images(experiment) else ["hours", "CPU min"]
+    return ["row", *experiment.columns, "seeds", *last]
+
+
+def of_images(experiment: Experiment) -> bool:
+    return any(isinstance(data, Data) for worlds in experiment.profiles.values() for data in worlds.values())
 
 
 def rows_of(experiment: Experiment, results: Sequence[Result]) -> list[list[str]]:
@@ -117,22 +93,35 @@ def rows_of(experiment: Experiment, results: Sequence[Result]) -> list[list[str]
     lines = []
     for row in experiment.rows:
         own = [result for result in results if result.row == row.name]
-        if own:
-            cells = [cell(row, column, own) for column in experiment.columns]
-            hours = f"{mean(result.seconds for result in own) / 3600:.2f}"
-            lines.append([row.name, *cells, ", ".join(str(result.seed) for result in own), widths(own), hours])
+        if not own:
+            continue
+        base = {result.seed: result for result in results if result.row == row.baseline}
+        cells = [cell(row, column, own, base) for column in experiment.columns]
+        hours = f"{mean(result.seconds for result in own) / 3600:.2f}"
+        minutes = f"{mean(result.facts.get('cpu_seconds', 0.0) for result in own) / 60:.1f}"
+        last = [widths(own), hours] if of_images(experiment) else [hours, minutes]
+        lines.append([row.name, *cells, ", ".join(str(result.seed) for result in own), *last])
     return lines
 
 
-def cell(row: Row, column: str, results: Iterable[Result]) -> str:
-    """paper / here, each as mean ± spread in percent."""
-    figures = [100 * result.figures[column] for result in results if column in result.figures]
+def cell(row: Row, column: str, results: Iterable[Result], baselines: Mapping[int, Result]) -> str:
+    """paper / here, each as mean ± spread in percent; a paper's figure without a spread as it is printed there."""
+    figures = [
+        100 * value for result in results if (value := figure(result, column, baselines.get(result.seed))) is not None
+    ]
     paper = row.paper.get(column)
-    theirs = "–" if paper is None else f"{paper[0]:.2f}" + (f" ± {paper[1]:.2f}" if paper[1] else "")
+    theirs = "–" if paper is None else f"{paper[0]:.2f} ± {paper[1]:.2f}" if paper[1] else f"{paper[0]:g}"
     if not figures:
         return f"{theirs} / –"
     spread = f" ± {stdev(figures):.2f}" if len(figures) > 1 else ""
     return f"{theirs} / {mean(figures):.2f}{spread}"
+
+
+def figure(result: Result, column: str, baseline: Result | None) -> float | None:
+    """A result's figure; "supervised R²" is the R² of its baseline."""
+    if column in result.figures or baseline is None or not column.startswith(SUPERVISED):
+        return result.figures.get(column)
+    return baseline.figures.get(column.removeprefix(SUPERVISED))
 
 
 def widths(results: Sequence[Result]) -> str:
@@ -150,7 +139,7 @@ def section(folder: Path, experiment: Experiment, world: str, results: Sequence[
             label: [(line["step"], line[name]) for line in log if isinstance(line.get(name), int | float)]
             for name, label in (("r2", "R²"), ("mcc", "MCC"))
         }
-        charts.append(line_chart(curves, f"{result.row}, seed {result.seed}", 0, 1))
+        charts += [line_chart(curves, f"{result.row}, seed {result.seed}", 0, 1), precision_chart(result, log)]
     per_seed = [
         [
             result.row,
@@ -159,11 +148,13 @@ def section(folder: Path, experiment: Experiment, world: str, results: Sequence[
         ]
         for result in results
     ]
+    plots = "".join(plotted(plot, results) for plot in experiment.plots)
     first = {result.row: result for result in reversed(results)}
     return (
         f"<h2>{escape(world)}</h2>"
         + table(headers(experiment), rows_of(experiment, results))
-        + f'<p class="soft">{escape(NOTE)}</p>'
+        + f'<p class="soft">{escape(NOTE)} {escape(IMAGES if of_images(experiment) else experiment.notes)}</p>'
+        + (f'<div class="grid">{plots}</div>' if plots else "")
         + f'<h2>Curves of the batches</h2><div class="grid">{"".join(charts)}</div>'
         + "<h2>Seed by seed</h2>"
         + table(["row", "seed", *experiment.columns], per_seed)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ident3d.errors import UserError, unknown
-from ident3d.training.by_path import by_path
+from ident3d.training.by_path import own_module
 from ident3d.training.logsum import wide
 from ident3d.training.resnet import resnet18, resnet34, resnet50
 from ident3d.training.spaces import OutputSpace
@@ -56,18 +56,7 @@ def encoder(name: str, space: OutputSpace) -> Encoder:
         if name not in BACKBONES:
             raise unknown("encoder", name, [*BACKBONES, "package.module:name"])
         return Encoder(BACKBONES[name](outputs), space)
-    found = by_path("encoder", name)
-    if isinstance(found, nn.Module):
-        return Encoder(found, space)
-    if not callable(found):
-        raise UserError(f"The encoder {name!r} is neither an nn.Module nor a class or function that makes one.")
-    try:
-        made = found(outputs)
-    except TypeError as error:
-        raise UserError(f"The encoder {name!r} is called with the number of outputs, {outputs}: {error}.") from error
-    if not isinstance(made, nn.Module):
-        raise UserError(f"The encoder {name!r} made a {type(made).__name__}, not an nn.Module.")
-    return Encoder(made, space)
+    return Encoder(own_module("encoder", name, outputs=outputs), space)
 
 
 def parameter_groups(

@@ -14,11 +14,15 @@ Figure = tuple[float, float]  # mean and spread over seeds, in percent; spread 0
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: changes to the profile's settings (None: no training), and the paper's figures by column."""
+    """A row of a table: changes to the profile's settings (None: no training), and the paper's figures by column.
+
+    `baseline` names the row whose figures stand beside this one's in columns such as "supervised R²".
+    """
 
     name: str
     change: Mapping[str, Any] | None
     paper: Mapping[str, Figure]
+    baseline: str | None = None
 
     def settings(self, base: Settings, seed: int) -> Settings:
         return replace(base, **self.change or {}, seed=seed)
@@ -35,16 +39,33 @@ class Data:
     settings: Settings
     rows: tuple[str, ...] = ()
 
+    def settings_of(self, row: Row, seed: int) -> Settings:
+        return row.settings(self.settings, seed)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Curves of a column over a number that rows differ in, with a vertical line at `mark`."""
+
+    title: str
+    curves: Mapping[str, tuple[str, Mapping[str, float]]]  # label → the column, and rows → where on the axis
+    mark: float
+
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table of a paper: its columns, its rows, and profiles → worlds by name that it is run on."""
+    """A table of a paper: its columns, its rows, and profiles → worlds by name that it is run on.
+
+    A world is a `Data` of images, or for experiments on mixed latents a `Latents`. `notes` stand below the table.
+    """
 
     name: str
     title: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
-    profiles: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)
+    profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    notes: str = ""
+    plots: tuple[Plot, ...] = ()
 
     def row(self, name: str) -> Row:
         found = next((row for row in self.rows if row.name == name), None)
@@ -150,13 +171,13 @@ CAUSAL3DIDENT: Final = Experiment(
 EXPERIMENTS: Final = {experiment.name: experiment for experiment in (TABLE4, CAUSAL3DIDENT)}
 
 
-def experiment(name: str) -> Experiment:
-    if name not in EXPERIMENTS:
-        raise unknown("experiment", name, EXPERIMENTS)
-    return EXPERIMENTS[name]
+def experiment(name: str, known: Mapping[str, Experiment] = EXPERIMENTS) -> Experiment:
+    if name not in known:
+        raise unknown("experiment", name, known)
+    return known[name]
 
 
-def worlds_of(experiment: Experiment, profile: str, names: tuple[str, ...]) -> dict[str, Data]:
+def worlds_of(experiment: Experiment, profile: str, names: tuple[str, ...]) -> dict[str, Any]:
     """The profile's worlds, or those of them that are named."""
     if profile not in experiment.profiles:
         raise unknown("profile", profile, experiment.profiles)
@@ -167,7 +188,7 @@ def worlds_of(experiment: Experiment, profile: str, names: tuple[str, ...]) -> d
     return {name: data for name, data in worlds.items() if not names or name in names}
 
 
-def rows_of(experiment: Experiment, data: Data, names: tuple[str, ...]) -> list[Row]:
+def rows_of(experiment: Experiment, data: Any, names: tuple[str, ...]) -> list[Row]:
     """The rows to run on a world: all of its own, or those named."""
     own = data.rows or tuple(row.name for row in experiment.rows)
     rows = [experiment.row(name) for name in names or own]

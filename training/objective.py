@@ -1,7 +1,7 @@
 """What is minimised: a loss by name or import path, with everybody's codes as candidates."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -11,20 +11,40 @@ from ident3d.training.anisotropic import Precision, an_info_nce
 from ident3d.training.by_path import by_path
 from ident3d.training.losses import alignment_uniformity, delta_contrastive, info_nce, two_view_info_nce
 from ident3d.training.ranks import first_row, gather
-from ident3d.training.settings import Settings
 from ident3d.training.supervised import mean_squared_error
+
+
+class LossSettings(Protocol):
+    """What an objective wants to know of a run's settings."""
+
+    @property
+    def loss(self) -> str | None: ...
+    @property
+    def dim(self) -> int | None: ...
+    @property
+    def space(self) -> str | None: ...
+    @property
+    def model_p(self) -> float | None: ...
+    @property
+    def tau(self) -> float: ...
+    @property
+    def alpha(self) -> float: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def supervised(self) -> bool: ...
 
 
 class Objective(nn.Module):
     """Codes of all views, one after another (views · B, d), and their latents → the mean loss."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: LossSettings) -> None:
         super().__init__()
         s = settings
         assert s.loss is not None
         assert s.dim is not None
         self.settings, self.name = settings, s.loss
-        self.precision = (
+        self.precision: nn.Module | None = (
             Precision(s.dim, generator=torch.Generator().manual_seed(s.seed)) if s.loss == "aninfonce" else None
         )
         self.own = own_loss(s.loss) if ":" in s.loss else None

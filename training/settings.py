@@ -6,11 +6,11 @@ from typing import Any, get_type_hints
 from ident3d.errors import UserError, unknown
 from ident3d.latents.worlds import World
 from ident3d.training.augmentation_names import augmentation
+from ident3d.training.steps import SCHEDULES
 
 CONDITIONALS = {"normal": "normal", "laplace": "laplace", "gennorm": "generalized_normal", "vmf": "vmf"}
 VIEWS = (*CONDITIONALS, "augment")
 LOSSES = ("infonce", "delta", "simclr", "au", "aninfonce", "mse")
-SCHEDULES = ("constant", "onecycle")
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 
 

@@ -2,14 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from math import cos, pi
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 
 from ident3d.errors import UserError
 from ident3d.training import checkpoint
@@ -23,6 +20,7 @@ from ident3d.training.ranks import average_gradients
 from ident3d.training.run import Run
 from ident3d.training.settings import Settings
 from ident3d.training.spaces import Box, Sphere
+from ident3d.training.steps import rate_factor, seed_of, set_rates
 from ident3d.training.stopping import stoppable
 
 PAPER = Settings()
@@ -69,7 +67,7 @@ def train(
             torch.manual_seed(seed_of(s.seed, step, here.rank))  # after the loader, which draws when an epoch begins
             work.generator.manual_seed(seed_of(s.seed, step, here.rank))
             images, latents = work.views(batch, here.device)
-            set_rates(work.optimiser, work.rates, rate_factor(s, step))
+            set_rates(work.optimiser, work.rates, rate_factor(s.schedule, s.steps, step))
 
             def loss_of(all_codes: Tensor, latents: tuple[Tensor, ...] = latents) -> Tensor:
                 nonlocal codes
@@ -98,7 +96,7 @@ def train(
                 own = codes[: len(latents[0])]
                 if collapsed(codes):
                     log.say(f"By step {done:,} all codes are the same: the encoder has collapsed.")
-                rate = s.lr * rate_factor(s, step)
+                rate = s.lr * rate_factor(s.schedule, s.steps, step)
                 values = {"loss": float(loss), "lr": rate, **batch_scores(latents[0], own), **space_facts(work)}
                 log.record(done, s.batch, values)
             if to_save and here.first:
@@ -121,26 +119,6 @@ def endless(loader: Any) -> Iterator[Any]:
     """Epoch after epoch."""
     while True:
         yield from loader
-
-
-def seed_of(seed: int, step: int, rank: int) -> int:
-    """A seed for each step of each rank, so that a resumed run draws what it would have drawn."""
-    return int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0]) >> 1
-
-
-def rate_factor(s: Settings, step: int) -> float:
-    """What the learning rate is multiplied by: 1, or one cycle up over 30 % of the steps and down to nothing."""
-    if s.schedule == "constant":
-        return 1.0
-    up = max(1.0, 0.3 * s.steps)
-    if step < up:
-        return 0.04 + 0.96 * (1 - cos(pi * step / up)) / 2
-    return 1e-4 + (1 - 1e-4) * (1 + cos(pi * (step - up) / max(1.0, s.steps - up))) / 2
-
-
-def set_rates(optimiser: Optimizer, rates: list[float], factor: float) -> None:
-    for group, rate in zip(optimiser.param_groups, rates, strict=True):
-        group["lr"] = rate * factor
 
 
 def space_facts(work: Parts) -> dict[str, float]:

@@ -11,6 +11,7 @@ SECTIONS = {
         "loader",
         "losses",
         "metrics",
+        "mixing",
         "render",
         "scale",
         "shards",

@@ -14,6 +14,7 @@ from ident3d.commands.options import json_option, root_option
 @click.option("--rows", multiple=True, metavar="ROW", help="Only these rows; repeatable, or separated by commas.")
 @click.option("--seeds", default="0", show_default=True, help="Seeds, separated by commas.")
 @click.option("--world", "worlds", multiple=True, help="Only this world of the profile; repeatable.")
+@click.option("--workers", type=int, help="Rows on mixed latents at the same time; one for each core by default.")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, mps, or auto.")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder of runs and tables; below the data root by default."
@@ -26,17 +27,20 @@ def reproduce(
     rows: tuple[str, ...],
     seeds: str,
     worlds: tuple[str, ...],
+    workers: int | None,
     device: str,
     out: Path | None,
     root: Path | None,
     as_json: bool,
 ) -> int:
-    """Run a paper's image experiment: table4 or causal3dident.
+    """Run a paper's experiment and write a table with the paper's numbers beside ours.
 
-    Renders what is missing, trains the rows that are not finished, and writes a table with the paper's numbers beside
-    ours. The same command goes on where it was interrupted.
+    On images: table4, causal3dident; what is missing is rendered. On mixed latents: table1, table2, figure2,
+    aninfonce-fig2, aninfonce-linear, hard-negatives, ensemble, dimension-batch. Finished rows are skipped, and the same
+    command goes on where it was interrupted.
 
     \b
+      ident3d reproduce table1                                  all rows, as many at once as there are cores
       ident3d reproduce table4                                  both small worlds, hours on a CPU
       ident3d reproduce table4 --world seven --rows box-normal  one row, about 20 minutes
       ident3d reproduce table4 --profile paper --seeds 0,1,2    the paper's own size
@@ -55,6 +59,7 @@ def reproduce(
             rows=[name for given in rows for name in given.split(",")],
             seeds=numbers,
             worlds=[name for given in worlds for name in given.split(",")],
+            workers=workers,
             out=out,
             root=root,
             device=device,

@@ -46,7 +46,7 @@ from ident3d.commands.options import Place, json_option, root_option
 @click.option("--chunk", type=int, help="Images that the encoder takes at once; all negatives are kept.")
 @click.option("--steps", default=30_000, show_default=True, help="Steps in all.")
 @click.option("--lr", default=1e-4, show_default=True, help="Adam's learning rate.")
-@click.option("--schedule", default="constant", show_default=True, help="constant, or onecycle for short runs.")
+@click.option("--schedule", default="constant", show_default=True, help="constant; onecycle or cosine for short runs.")
 @click.option("--seed", default=0, show_default=True, help="Seed of weights, pairs and augmentations.")
 @click.option("--precision", default="auto", show_default=True, help="fp32, bf16, fp16; auto measures at the start.")
 @click.option("--compile", is_flag=True, help="Compile the encoder with torch.compile.")

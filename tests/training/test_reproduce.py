@@ -16,11 +16,12 @@ from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.images import ImageDataset
 from ident3d.loaders.lease import lease
-from ident3d.reproducing import dataset_path, reproduce
+from ident3d.reproducing import reproduce
+from ident3d.reproducing_images import dataset_path
 from ident3d.training import experiments
-from ident3d.training.comparison import FILE
 from ident3d.training.experiments import CAUSAL3DIDENT, EXPERIMENTS, TABLE4, Data, paper_row
 from ident3d.training.identity import identity_r2
+from ident3d.training.results import FILE
 from ident3d.training.settings import Settings, completed
 
 TINY = Data(World(), 16, 80, 64, Settings(encoder="tiny:plain", batch=32, steps=2))

@@ -15,7 +15,7 @@ from ident3d.training.precision import SMALLEST_IN_BF16, chosen_precision, cpu_h
 from ident3d.training.processes import device_of, place
 from ident3d.training.resnet import resnet18
 from ident3d.training.settings import Settings, completed
-from ident3d.training.trainer import rate_factor
+from ident3d.training.steps import rate_factor
 
 FAULTS = """
 import resource, sys, torch
@@ -77,15 +77,21 @@ def test_a_world_without_a_rank_is_one_sentence(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_one_cycle_goes_up_and_down() -> None:
-    settings = Settings(steps=100, schedule="onecycle")
-    factors = [rate_factor(settings, step) for step in range(100)]
+    factors = [rate_factor("onecycle", 100, step) for step in range(100)]
     assert factors[0] == pytest.approx(0.04)
     assert max(factors) == pytest.approx(1.0)
     assert factors.index(max(factors)) == 30
     assert factors[:30] == sorted(factors[:30])
     assert factors[30:] == sorted(factors[30:], reverse=True)
     assert factors[-1] < 0.01
-    assert {rate_factor(Settings(), step) for step in (0, 29_999)} == {1.0}
+    assert {rate_factor("constant", 30_000, step) for step in (0, 29_999)} == {1.0}
+
+
+def test_a_cosine_goes_down() -> None:
+    factors = [rate_factor("cosine", 100, step) for step in range(100)]
+    assert (factors[0], factors[50]) == (1.0, pytest.approx(0.5))
+    assert factors == sorted(factors, reverse=True)
+    assert 0 < factors[-1] < 0.001
 
 
 def test_the_usual_space_is_where_the_loss_looks() -> None:

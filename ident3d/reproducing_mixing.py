@@ -1,0 +1,162 @@
+"""The experiments on mixed latents: cells run side by side, each in a process of its own with one thread."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+
+from ident3d.cells import LEFT, Cell, Say, finish
+from ident3d.errors import UserError
+from ident3d.loaders.lease import Busy
+from ident3d.processors import cores
+from ident3d.progress import progress_bar
+from ident3d.training.log import read_log
+from ident3d.training.run import circumstances
+from ident3d.training.synthetic import completed
+from ident3d.training.theory import mixing, seconds_of_step
+from ident3d.training.theory_experiments import Latents
+from ident3d.training.theory_scores import score
+
+POLL = 0.2  # seconds between looks at the processes
+SAVE_EVERY, LOG_EVERY = 500, 50
+INTERRUPTED, BUSY = 130, 3
+
+
+def estimate(cells: Sequence[Cell[Latents]], device: str, workers: int | None) -> list[str]:
+    """Hours for the cells, from a few steps of one thread for each kind of settings; on a GPU it is not measured."""
+    seconds, known = 0.0, {}
+    for cell in cells:
+        s = completed(cell.data.settings_of(cell.row, cell.seed))
+        kind = (s.encoder, s.batch, s.dim, s.space, s.loss, s.model_p, s.supervised, len(s.lambdas), bool(s.hard))
+        if kind not in known:
+            known[kind] = seconds_of_step(s)
+        seconds += known[kind] * (s.steps or 0)
+    side = processes(device, workers, len(cells))
+    where = "CPU hours on one thread each" if device in ("auto", "cpu") else f"hours on the CPU, {device} not tried"
+    return [f"{len(cells)} rows to do, {side} at a time; about {seconds / 3600:.1f} {where}."]
+
+
+def processes(device: str, workers: int | None, cells: int) -> int:
+    """How many cells run at once: as many as asked for, else one on each core, or one on a GPU."""
+    on_cpu = device == "cpu" or (device == "auto" and not torch.cuda.is_available())
+    return min(cells, workers or (cores() if on_cpu else 1))
+
+
+def run_cells(
+    cells: Sequence[Cell[Latents]], device: str, workers: int | None, say: Say, show_progress: bool
+) -> Iterator[Cell[Latents]]:
+    """Finish the cells, several at a time; gives each that is finished. What another process is at is left to it.
+
+    An interrupt is passed on, and every run ends after its step, saved. The first that fails ends the others so, too.
+    """
+    spawn = multiprocessing.get_context("spawn")  # a fork would share torch's threads
+    waiting, running = list(cells), dict[Any, tuple[Cell[Latents], Connection]]()
+    total = sum(completed(cell.data.settings_of(cell.row, cell.seed)).steps or 0 for cell in cells)
+    finished_steps = 0
+    with progress_bar(total, "steps", show=show_progress) as bar:
+        try:
+            while waiting or running:
+                while waiting and len(running) < processes(device, workers, len(cells)):
+                    cell = waiting.pop(0)
+                    ours, theirs = spawn.Pipe(duplex=False)
+                    process = spawn.Process(target=run_cell_apart, args=(cell, device, theirs))
+                    process.start()
+                    theirs.close()
+                    running[process] = cell, ours
+                time.sleep(POLL)
+                for process in [process for process in running if not process.is_alive()]:
+                    cell, told = running.pop(process)
+                    refuse(cell, process.exitcode, told, say)
+                    finished_steps += steps_done(cell)
+                    if cell.done:
+                        say(f"[{len(cells) - len(waiting) - len(running)}/{len(cells)}] {label(cell)}")
+                        yield cell
+                bar.update(finished_steps + sum(steps_done(cell) for cell, _ in running.values()) - bar.n)
+        finally:
+            for process in running:
+                process.terminate()
+            for process in running:
+                process.join()
+
+
+def steps_done(cell: Cell[Latents]) -> int:
+    lines = read_log(cell.folder)
+    return int(lines[-1]["step"]) if lines else 0
+
+
+def label(cell: Cell[Latents]) -> str:
+    return f"{cell.world}: {cell.row.name}, seed {cell.seed}"
+
+
+def refuse(cell: Cell[Latents], code: int | None, told: Connection, say: Say) -> None:
+    """Raise what a process that has ended says, if it did not finish its cell."""
+    sentence = None
+    with told, suppress(EOFError):
+        sentence = told.recv()
+    if cell.done:
+        return
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    if code != BUSY:
+        raise UserError(sentence or f"The run of {label(cell)} ended with exit code {code}.")
+    say(f"{LEFT}: {sentence}")
+
+
+def run_cell_apart(cell: Cell[Latents], device: str, told: Connection) -> None:
+    """`run_cell` in a process of its own, which stops when its parent has gone."""
+    os.setpgrp()  # an interrupt from the keyboard is the parent's to pass on
+    torch.set_num_threads(1)
+    threading.Thread(target=stop_with_parent, daemon=True).start()
+    try:
+        run_cell(cell, device)
+    except UserError as error:
+        told.send(str(error))
+        raise SystemExit(BUSY if isinstance(error, Busy) else 2) from None
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+
+
+def stop_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def asked_for(cell: Cell[Latents]) -> dict[str, Any]:
+    """What a cell's figures depend on."""
+    return {"settings": completed(cell.data.settings_of(cell.row, cell.seed)).as_dict()}
+
+
+def run_cell(cell: Cell[Latents], device: str) -> None:
+    """Train, score and write down one row; a run that was interrupted goes on."""
+    settings = cell.data.settings_of(cell.row, cell.seed)
+    work = mixing(
+        settings,
+        out=cell.folder,
+        device=device,
+        resume=True,
+        save_every=SAVE_EVERY,
+        log_every=LOG_EVERY,
+        show_progress=False,
+    )
+    found = score(work)
+    log = read_log(cell.folder)
+    where = next(work.encoder.parameters()).device
+    facts: dict[str, Any] = {
+        **asked_for(cell),
+        "used": work.settings.as_dict(),
+        **found["facts"],
+        **circumstances(where),
+    }
+    facts["cpu_seconds"] = round(sum(line["cpu_seconds"] for line in log), 1)
+    if diagonals := work.loss.diagonals():
+        facts["precision"] = [diagonal.detach().cpu().tolist() for diagonal in diagonals]
+    finish(cell, found["figures"], sum(line["seconds"] for line in log), facts)

@@ -1,0 +1,189 @@
+"""Experiments on mixed latents: side by side, resumable, the paper's figures, baselines and Λ beside ours."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ident3d.cli import main
+from ident3d.errors import UserError
+from ident3d.reproducing import plan, reproduce
+from ident3d.reproducing_mixing import processes
+from ident3d.training.comparison import cell
+from ident3d.training.experiments import Row, rows_of
+from ident3d.training.log import read_log
+from ident3d.training.results import FILE
+from ident3d.training.synthetic import Synthetic, completed
+from ident3d.training.theory_experiments import ANINFONCE_FIG2, FIGURE2, TABLE1, TABLE2, THEORY, Latents
+from ident3d.training.theory_tables import changed_settings
+
+TINY = Synthetic(encoder="16x2", whiten=True, bound=None, batch=32, steps=6, lr=3e-3, dim=10)
+PROFILES = {"paper": {"mixing": Latents(Synthetic())}, "tiny": {"mixing": Latents(TINY, supervised={"steps": 3})}}
+SMALL = replace(TABLE1, profiles=PROFILES)
+
+
+def test_rows_side_by_side_and_baselines(tmp_path: Path) -> None:
+    said: list[str] = []
+    rows = ["supervised-box", "box-normal-p2", "box-normal-p3"]
+    options = {"profile": "tiny", "root": tmp_path, "experiment": SMALL, "say": said.append, "show_progress": False}
+    folder, markdown = reproduce("table1", rows=rows, workers=2, **options)
+    assert said[0].startswith("3 rows to do, 2 at a time; about ")
+    assert [sentence.partition("]")[0] for sentence in said[1:]] == ["[1/3", "[2/3", "[3/3"]
+    results = {r["row"]: r for r in json.loads((folder / "table.json").read_text())["results"]}
+    assert set(results) == set(rows)
+    line = next(line for line in markdown.splitlines() if line.startswith("| box-normal-p2"))
+    own, base = (100 * results[name]["figures"]["R²"] for name in ("box-normal-p2", "supervised-box"))
+    assert f"99.60 ± 0.02 / {own:.2f}" in line
+    assert f"99.7 / {base:.2f}" in line
+    assert "68 / " in line
+    assert "Not run yet: supervised-sphere, sphere-vmf1" in markdown
+    assert "| batch " in markdown.partition("## Settings")[2]
+    facts = results["box-normal-p2"]["facts"]
+    assert facts["threads"] == 1
+    assert facts["settings"]["batch"] == 32
+    assert "<script" not in (folder / "report.html").read_text()
+    said.clear()
+    reproduce("table1", rows=rows, **options)
+    assert said == ["All rows asked for are finished."]
+
+
+def test_lambda_stands_beside_the_best_one(tmp_path: Path) -> None:
+    small = replace(ANINFONCE_FIG2, profiles=PROFILES)
+    folder, markdown = reproduce(
+        "", profile="tiny", rows=["aninfonce-25"], root=tmp_path, experiment=small, say=lambda _: None,
+        show_progress=False,
+    )  # fmt: skip
+    line = next(line for line in markdown.splitlines() if line.startswith("| aninfonce-25 | 0 "))
+    truth, best, ours = (tuple(map(float, part.split(","))) for part in line.split("|")[3:6])
+    assert truth == (5, 25)
+    assert best == pytest.approx((5, 25), rel=0.5)
+    assert ours == pytest.approx((0.69, 0.69), abs=0.2)  # hardly moved from where they start
+    assert "Λ̂ of aninfonce-25, seed 0" in (folder / "report.html").read_text()
+
+
+def test_a_killed_experiment_goes_on(tmp_path: Path) -> None:
+    """SIGTERM and SIGKILL of the parent while runs are under way: none is left behind, and none starts again."""
+    script = f"""
+from test_reproduce_mixing import *
+if __name__ == "__main__":
+    long = replace(SMALL, profiles={{"tiny": {{"mixing": Latents(replace(TINY, steps=100_000))}}}})
+    reproduce("", profile="tiny", rows=["box-normal-p2"], out=Path({str(tmp_path)!r}), experiment=long)
+"""
+    (tmp_path / "script.py").write_text(script)
+    folder = tmp_path / "mixing/box-normal-p2-seed0"
+    before = 0
+    paths = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT):
+        process = subprocess.Popen([sys.executable, tmp_path / "script.py"], env=os.environ | paths,
+                                   stderr=subprocess.DEVNULL)  # fmt: skip
+        try:
+            wait_for(lambda least=before + 60: steps(folder) > least)
+        finally:
+            process.send_signal(number)
+            process.wait()
+        wait_for(lambda: not list(folder.glob(".lease-*")))
+        assert steps(folder) > before
+        before = steps(folder)
+    assert not (folder / FILE).exists()
+
+
+def steps(folder: Path) -> int:
+    log = read_log(folder)
+    return int(log[-1]["step"]) if log else 0
+
+
+def wait_for(condition, seconds: float = 120) -> None:  # type: ignore[no-untyped-def]
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_failing_row_is_one_sentence(tmp_path: Path) -> None:
+    broken = replace(SMALL, profiles={"tiny": {"mixing": Latents(replace(TINY, mixing="own_mixing:flat"))}})
+    with pytest.raises(UserError, match="one row of numbers for each"):
+        reproduce("", profile="tiny", rows=["box-normal-p2"], root=tmp_path, experiment=broken, say=lambda _: None)
+
+
+def test_every_row_of_every_profile_is_accepted() -> None:
+    for experiment in THEORY.values():
+        assert set(experiment.profiles) == {"paper", "mini"}
+        for worlds in experiment.profiles.values():
+            for data in worlds.values():
+                for row in rows_of(experiment, data, ()):
+                    assert completed(data.settings_of(row, 0)).loss
+                    assert set(row.paper) <= set(experiment.columns)
+                    assert row.baseline is None or experiment.row(row.baseline).change["supervised"]
+                assert set(data.tuned) <= {row.name for row in experiment.rows}
+
+
+def test_the_papers_rows() -> None:
+    contrastive = {e.name: [row for row in e.rows if not row.change.get("supervised")] for e in THEORY.values()}
+    assert {name: len(rows) for name, rows in contrastive.items()} == {
+        "table1": 12, "table2": 10, "figure2": 16, "aninfonce-fig2": 12, "aninfonce-linear": 6, "hard-negatives": 2,
+        "ensemble": 3, "dimension-batch": 12,
+    }  # fmt: skip
+    assert all(row.baseline for rows in contrastive.values() for row in rows)
+    of = TABLE2.profiles["paper"]["mixing"]
+    s = completed(of.settings_of(TABLE2.row("laplace-p2-box"), 3))
+    assert (s.cond, s.sigma, s.space, s.model_p, s.batch, s.steps, s.lr, s.seed) == (
+        "laplace", 0.05, "box", 2.0, 6144, 300_000, 1e-4, 3,
+    )  # fmt: skip
+    both = THEORY["ensemble"]
+    ensemble = completed(both.profiles["paper"]["mixing"].settings_of(both.row("ensemble"), 0))
+    assert [len(values) for values in ensemble.lambdas] == [20, 20]
+    assert ensemble.lambdas[0].count(15.0) == 8
+
+
+def test_supervised_baselines_have_the_rows_latents() -> None:
+    for row in FIGURE2.rows:
+        if row.baseline:
+            base, own = FIGURE2.row(row.baseline).change, row.change
+            for name in ("latent_space", "marginal", "marginal_sigma", "marginal_kappa"):
+                assert base.get(name) == own.get(name)
+
+
+def test_a_papers_figure_is_printed_as_it_stands_there() -> None:
+    row = Row("r", {}, {"R²": (99.7, 0.0), "MCC": (98.62, 0.05)})
+    assert cell(row, "R²", [], {}) == "99.7 / –"
+    assert cell(row, "MCC", [], {}) == "98.62 ± 0.05 / –"
+    assert cell(row, "other", [], {}) == "– / –"
+
+
+def test_settings_that_differ_are_told() -> None:
+    lines = {line[0]: line[1:] for line in changed_settings(TABLE1, "mini")}
+    assert lines["batch"] == ["6144", "1024"]
+    assert "seed" not in lines
+    assert "steps" in lines["supervised rows"][1]
+
+
+def test_seeds_and_folders(tmp_path: Path) -> None:
+    cells = plan(TABLE1, "mini", tmp_path, rows=("sphere-normal",), seeds=(0, 4), worlds=())
+    assert [c.folder.relative_to(tmp_path) for c in cells] == [
+        Path("mixing/sphere-normal-seed0"),
+        Path("mixing/sphere-normal-seed4"),
+    ]
+    assert processes("cpu", None, 1) == 1
+    assert processes("cpu", 3, 10) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("tabel1", "Did you mean 'table1'?"),
+        ("table1 --rows sphere-norm", "Did you mean 'sphere-normal'?"),
+        ("table1 --profile min", "Did you mean 'mini'?"),
+        ("table1 --workers 0", "--workers is at least 1"),
+    ],
+)
+def test_bad_names(words: str, sentence: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["reproduce", *words.split(), "--root", str(tmp_path)])
+    assert result.exit_code == 2
+    assert sentence in result.stderr

@@ -1,0 +1,276 @@
+"""Runs on mixed latents: what is drawn, what is learnt, resumed to the bit, and what is refused."""
+
+import json
+import math
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+from ident3d.cli import main
+from ident3d.errors import UserError
+from ident3d.training import checkpoint, theory
+from ident3d.training.ground_truth import global_minimum
+from ident3d.training.log import read_log
+from ident3d.training.sampling import sampler
+from ident3d.training.synthetic import CONDITIONALS, MARGINALS, Synthetic, completed, spread_out
+from ident3d.training.theory import built, default_name, mixing
+from ident3d.training.theory_loss import TheoryLoss
+from ident3d.training.theory_scores import score
+from ident3d.training.theory_tables import blocks
+
+SMALL = Synthetic(dim=4, encoder="32x2", whiten=True, bound=None, batch=128, steps=12, lr=3e-3, schedule="cosine")
+CPU = torch.device("cpu")
+
+
+def run(path: Path, s: Synthetic = SMALL, **options: Any) -> theory.Mixed:
+    return mixing(s, out=path, device="cpu", show_progress=False, **options)
+
+
+def weights(work: theory.Mixed) -> list[torch.Tensor]:
+    return [value.clone() for value in [*work.encoder.state_dict().values(), *work.loss.state_dict().values()]]
+
+
+@pytest.mark.parametrize("space", MARGINALS)
+def test_every_distribution_stays_on_its_space(space: str) -> None:
+    for marginal in MARGINALS[space]:
+        for cond in CONDITIONALS[space]:
+            lambdas = ((5.0, 25.0),) if cond == "rejected_normal" else ()
+            s = completed(Synthetic(latent_space=space, marginal=marginal, cond=cond, lambdas=lambdas, dim=4))
+            z, z_tilde = sampler(s).draw(300, torch.Generator().manual_seed(0))
+            for x in (z, z_tilde):
+                assert x.shape == (300, 4)
+                if space == "box":
+                    assert 0 <= x.min() < x.max() <= 1
+                if space == "sphere":
+                    torch.testing.assert_close(x.norm(dim=1), torch.ones(300))
+            assert not torch.equal(z, z_tilde)
+
+
+def test_pairs_of_a_box_differ_by_the_conditional() -> None:
+    z, z_tilde = sampler(completed(Synthetic(marginal="normal", marginal_sigma=0.05))).draw(5000, torch.Generator())
+    assert (z_tilde - z).std() == pytest.approx(0.05, rel=0.05)
+    assert z.std(0).mean() == pytest.approx(0.05, rel=0.05)
+
+
+def test_hard_negatives_are_drawn_around_their_anchor() -> None:
+    s = completed(Synthetic(lambdas=((400.0,),), hard=(100.0,), hard_count=3, dim=5, batch=500))
+    z, z_tilde, negatives = sampler(s).draw(500, torch.Generator().manual_seed(0))
+    own = negatives.reshape(500, 3, 5) - z[:, None]
+    assert own.norm(dim=2).mean() == pytest.approx(2 * float((z_tilde - z).norm(dim=1).mean()), rel=0.1)
+
+
+def test_a_short_run_identifies_its_latents(tmp_path: Path) -> None:
+    """Far above what is linear in the observations, and up to a permutation, as the theory says of a box."""
+    s = replace(SMALL, dim=3, encoder="64x2", batch=256, steps=500, model_p=1.0, cond="laplace", lr=1e-2)
+    work = run(tmp_path / "run", s)
+    found = score(work)
+    figures = found["figures"]
+    assert figures["R²"] > 0.95 > figures["identity R²"]
+    assert figures["MCC"] > 0.95
+    assert json.loads((tmp_path / "run/evaluation.json").read_text())["figures"] == figures
+    # no code can be much better than the latents themselves
+    losses = [line["loss"] for line in read_log(tmp_path / "run")]
+    assert losses[-1] > found["facts"]["minimum"]["loss"] - 0.1
+
+
+def test_supervised_is_the_ceiling(tmp_path: Path) -> None:
+    s = replace(SMALL, supervised=True, steps=400, lr=1e-2)
+    assert score(run(tmp_path / "run", s))["figures"]["R²"] > 0.97
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"space": "unbounded", "model_p": 3.0, "cond": "gennorm"},
+        {"latent_space": "sphere", "cond": "vmf", "kappa": 10.0},
+        {"lambdas": ((5.0, 25.0), (25.0, 5.0))},
+        {"lambdas": ((150.0,),), "hard": (100.0,), "hard_count": 2},
+        {"lambdas": ((5.0, 25.0),), "loss": "simclr", "tau": 0.1},
+        {"precision": "bf16"},
+        {"mixing": "own_mixing:Twice", "encoder": "own_mixing:line"},
+        {"loss": "tiny:squared"},
+    ],
+)
+def test_an_interrupted_run_ends_with_the_same_bits(change: dict[str, Any], tmp_path: Path) -> None:
+    s = replace(SMALL, **change)
+    whole = weights(run(tmp_path / "whole", s))
+    stepping, calls = theory.one_step, []
+
+    def interrupted(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+        return stepping(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(theory, "one_step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "parts", s)
+    assert checkpoint.load(tmp_path / "parts").step == 5
+    parts = weights(run(tmp_path / "parts", s, resume=True))
+    assert len(whole) == len(parts)
+    assert all(torch.equal(a, b) for a, b in zip(whole, parts, strict=True))
+
+
+def test_a_run_is_not_overwritten_or_mixed_up(tmp_path: Path) -> None:
+    run(tmp_path / "run")
+    with pytest.raises(UserError, match="holds a run already"):
+        run(tmp_path / "run")
+    with pytest.raises(UserError, match=r"other settings \(lr"):
+        run(tmp_path / "run", replace(SMALL, lr=1e-2), resume=True)
+    (tmp_path / "run/run.json").write_text("{}")
+    with pytest.raises(UserError, match="does not say what a run on mixed latents must"):
+        run(tmp_path / "run", resume=True)
+
+
+def test_every_setting_is_in_the_default_name() -> None:
+    s = completed(SMALL)
+    assert default_name(s).startswith("box-normal-box-")
+    assert default_name(s) != default_name(replace(s, lr=1.0))
+    assert Synthetic.from_dict(json.loads(json.dumps(s.as_dict()))) == s
+
+
+def test_lambda_is_learnt_towards_the_best(tmp_path: Path) -> None:
+    s = replace(SMALL, lambdas=((4.0, 40.0),), encoder="64x2", batch=256, steps=500, lr=1e-2, precision_lr=0.2)
+    work = run(tmp_path / "run", s)
+    found = score(work)
+    low, high = (np.mean(block) for block in blocks(work.settings.lambdas[0], work.loss.diagonals()[0].tolist()))
+    best_low, best_high = (
+        np.mean(b) for b in blocks(work.settings.lambdas[0], found["facts"]["minimum"]["precision"][0])
+    )
+    assert high > 3 * low
+    assert best_low == pytest.approx(4, rel=0.25)
+    assert best_high == pytest.approx(40, rel=0.25)
+    off = max(abs(low / best_low - 1), abs(high / best_high - 1))
+    assert found["figures"]["Λ̂ off"] == pytest.approx(off)
+    assert {"R² content", "R² style"} <= found["figures"].keys()
+    lines = [line["precision"] for line in read_log(tmp_path / "run")]
+    assert lines[-1][0] == pytest.approx(sorted(work.loss.diagonals()[0].tolist()), abs=1e-4)
+
+
+def test_hard_negatives_have_the_difference_as_their_best_lambda() -> None:
+    """Λ̂ = Λ⁺ - Λ⁻, where the sphere is nearly flat: for large Λ, and without the norm's rejection for many latents."""
+    s = completed(Synthetic(dim=6, lambdas=((900.0,),), hard=(300.0,), hard_count=4, batch=2000))
+    least = global_minimum(s)
+    assert np.mean(least.precision[0]) == pytest.approx(600, rel=0.05)
+    assert least.at_lambda == pytest.approx(least.loss, abs=4 * least.error + 1e-3)
+
+
+def test_the_minimum_is_below_every_other_scale() -> None:
+    s = completed(replace(SMALL, model_p=2.0))
+    least = global_minimum(s)
+    loss, draws = TheoryLoss(s), sampler(s)
+    for factor in (0.7, 1.4):
+        total = 0.0
+        for seed in range(20):
+            latents = draws.draw(s.batch, torch.Generator().manual_seed(seed))
+            total += float(loss([factor * least.scale * z for z in latents], latents)) / 20
+        assert total > least.loss + 3 * least.error
+
+
+def test_the_box_starts_at_the_best_scale() -> None:
+    s = built(SMALL, CPU).settings
+    assert s.bound is not None
+    assert s.bound == pytest.approx(1.3 * global_minimum(completed(SMALL), steps=100).scale, rel=0.05)
+
+
+def test_blocks_know_no_order() -> None:
+    assert blocks([25, 5, 25, 5], [1, 4, 3, 2]) == [[1, 2], [3, 4]]
+
+
+def test_the_defaults_are_the_papers() -> None:
+    s = completed(Synthetic())
+    assert (s.latent_space, s.marginal, s.cond, s.sigma, s.space, s.loss, s.model_p) == (
+        "box", "uniform", "normal", 0.05, "box", "delta", 2.0,
+    )  # fmt: skip
+    assert (s.batch, s.steps, s.lr, s.tau, s.bound) == (6144, 300_000, 1e-4, 1.0, 1.0)
+    assert completed(Synthetic(supervised=True)).steps == 100_000
+    assert [layer.out_features for layer in built(s, CPU).encoder.modules() if isinstance(layer, torch.nn.Linear)] == [
+        100, 500, 500, 500, 500, 100, 10,
+    ]  # fmt: skip
+    an = completed(Synthetic(lambdas=((5.0, 25.0),)))
+    assert (an.latent_space, an.cond, an.space, an.loss) == ("sphere", "rejected_normal", "sphere", "aninfonce")
+    assert an.lambdas == ((5.0,) * 5 + (25.0,) * 5,)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("--latent-space ball", "choose one of box, sphere, unbounded."),
+        ("--latent-space shpere", "Did you mean 'sphere'?"),
+        ("--marginal gauss", "choose one of uniform, normal, laplace, gennorm"),
+        ("--marginal vmf", "The box has no marginal vmf; choose one of uniform, normal, laplace, gennorm"),
+        (
+            "--latent-space unbounded --marginal uniform",
+            "has no marginal uniform; choose one of normal, laplace, gennorm",
+        ),
+        ("--latent-space unbounded --cond vmf", "has no conditional vmf; choose one of normal, laplace, gennorm"),
+        ("--cond student", "choose one of normal, laplace, gennorm"),
+        ("--space torus", "choose one of box, sphere, unbounded"),
+        ("--dim 1", "--dim is at least 2"),
+        ("--lambda 5,-1", "a number above 0, not -1"),
+        ("--lambda 5,nan", "a number above 0, not nan"),
+        ("--lambda 5,25,3", "takes one value, one for each of the 10 dimensions"),
+        ("--lambda five", "numbers separated by commas, such as 5,25"),
+        ("--lambda 5 --latent-space box", "choose one of normal, laplace, gennorm"),
+        ("--lambda 5 --cond vmf", "belong together"),
+        ("--cond rejected_normal --latent-space sphere", "belong together"),
+        ("--hard-lambda 5", "goes with one --lambda"),
+        ("--lambda 5 --hard-lambda 5,5,5", "--hard-lambda takes one value"),
+        ("--sigma 0", "--sigma is a number above 0"),
+        ("--bound big", "--bound takes numbers"),
+        ("--loss infonce", "InfoNCE compares directions"),
+        ("--space sphere --model-p 2", "without a power p"),
+        ("--model-p 0.5", "at least 1, not 0.5"),
+        ("--loss mse", "belong together"),
+        ("--batch 1", "at least 2 pairs"),
+        ("--schedule linear", "choose one of constant, onecycle, cosine"),
+        ("--encoder 256y4", "take papers, hidden widths such as 256x4"),
+        ("--encoder own_mixing:too_few --steps 1", "where (2, 10) are needed"),
+        ("--mixing own_mixing:flat --steps 1", "one row of numbers for each"),
+        ("--mixing nowhere:g", "cannot be imported"),
+    ],
+)
+def test_bad_input_gets_one_sentence(options: str, sentence: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["mixing", *options.split(), "--out", str(tmp_path / "run")])
+    assert result.exit_code == 2, result.output
+    assert sentence in " ".join(result.stderr.split())
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_command(tmp_path: Path) -> None:
+    options = [
+        "--dim",
+        "4",
+        "--encoder",
+        "32x2",
+        "--batch",
+        "64",
+        "--steps",
+        "4",
+        "--bound",
+        "match",
+        "--lambda",
+        "5,25",
+        "--whiten",
+    ]
+    result = CliRunner().invoke(main, ["mixing", *options, "--out", str(tmp_path / "run"), "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["run"] == str(tmp_path / "run")
+    assert math.isfinite(found["figures"]["R²"])
+    again = CliRunner().invoke(main, ["mixing", *options, "--out", str(tmp_path / "run"), "--resume"])
+    assert again.exit_code == 0
+    assert "R² style" in again.stdout
+
+
+def test_spread_out() -> None:
+    assert spread_out("lambda", (5, 25), 4) == (5.0, 5.0, 25.0, 25.0)
+    assert spread_out("lambda", (1, 2, 3), 3) == (1.0, 2.0, 3.0)

@@ -87,10 +87,12 @@ class FolderClaims:
     def create(self, number: int, content: bytes) -> bool:
         path = self._path(number)
         try:
-            with path.open("xb") as file:
-                file.write(content)
+            file = path.open("xb")
         except FileExistsError:
             return False
+        try:
+            with file:
+                file.write(content)
         except OSError:
             path.unlink(missing_ok=True)  # a full disk: not even a claim finds room
             raise
@@ -207,6 +209,17 @@ def system() -> list[str]:
     return found
 
 
+def is_hidden(pid: int) -> bool:
+    """Whether there is such a process, of another user, of which this host tells us nothing else (hidepid)."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return not Path(f"/proc/{pid}").exists()
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
 def started(pid: int) -> str | None:
     """When the process began, in the kernel's ticks; None if there is no such process, or it has ended."""
     try:
@@ -220,14 +233,15 @@ def is_dead(owner: Mapping[str, Any]) -> bool:
     """Whether the owner's process ran here and runs no more; where that cannot be known, it lives."""
     here = this_process()
     same = all(owner.get(name) == here[name] for name in ("host", "system")) and here["started"] is not None
-    return same and isinstance(owner.get("pid"), int) and started(owner["pid"]) != owner.get("started")
+    pid = owner.get("pid")
+    return same and type(pid) is int and pid > 0 and started(pid) != owner.get("started") and not is_hidden(pid)
 
 
 def owner_in(content: bytes) -> dict[str, Any]:
     """Who made the claim; nothing where it cannot be read, as while it is being written."""
     try:
         owner = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return owner if isinstance(owner, dict) else {}
 

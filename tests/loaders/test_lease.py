@@ -1,5 +1,6 @@
 """The lease on a folder, with real processes that are killed, stopped and woken, and that contend for it."""
 
+import errno
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ import pytest
 
 from ident3d.errors import UserError
 from ident3d.loaders.files import TEMPORARY
-from ident3d.loaders.lease import PREFIX, lease, started, this_process
+from ident3d.loaders.lease import PREFIX, FolderClaims, lease, started, this_process
 
 # Holds the lease, and tells of it; then, at each line that it reads, whether it still does.
 HOLD = """
@@ -121,8 +122,42 @@ def test_a_process_of_another_start_or_number_space_is_not_taken_for_the_owner(t
         pass
 
 
+def test_another_users_process_that_this_host_hides_counts_as_living(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on hosts whose /proc is mounted with hidepid=2: there is no /proc/PID, but a signal to it is not permitted."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    (tmp_path / f"{PREFIX}1").write_text(json.dumps(this_process() | {"pid": gone.pid}))
+
+    def refuse(pid: int, number: int) -> None:
+        assert (pid, number) == (gone.pid, 0)
+        raise PermissionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "kill", refuse)
+        with pytest.raises(UserError, match=f"process {gone.pid} on "), lease(tmp_path):
+            pass
+    with lease(tmp_path) as held:
+        held.check()
+
+
+def test_a_claim_of_another_survives_an_attempt_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / f"{PREFIX}1").write_bytes(b"another's")
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", fail)
+        with pytest.raises(OSError, match="Too many"):
+            FolderClaims(tmp_path).create(1, b"ours")
+    assert (tmp_path / f"{PREFIX}1").read_bytes() == b"another's"
+
+
 @pytest.mark.parametrize(
-    "content", [b"", b"[1]", b'{"pid": "1\\n2", "host": 3}', b"\xff", b'{"host": "a\\nb", "pid": 1}']
+    "content",
+    [b"", b"[1]", b'{"pid": "1\\n2", "host": 3}', b"\xff", b'{"host": "a\\nb", "pid": 1}', b"[" * 100_000],
 )
 def test_a_claim_that_cannot_be_read_counts_as_living_until_it_lapses(tmp_path: Path, content: bytes) -> None:
     (tmp_path / f"{PREFIX}1").write_bytes(content)

@@ -16,6 +16,7 @@ from ident3d.loaders.lease import PREFIX, lease
 from ident3d.loaders.shards import MEND, Shard, read_shard
 from ident3d.loaders.source import npy_bytes
 from ident3d.loaders.stored import StoredImages
+from ident3d.loaders.stores import local_folder
 from ident3d.progress import progress_bar
 
 MARK = f"{TEMPORARY}export.json"
@@ -35,7 +36,7 @@ def export(path: Path | str, out: Path | str, *, show_progress: bool = True) -> 
 
     An interrupted export goes on where it stopped. Shards are checked against their hashes.
     """
-    folder, out = open_folder(path), Path(out)
+    folder, out = open_folder(path), local_folder(out)
     if not folder.description.complete:
         raise UserError(f"{folder.place} is not finished; export it when all its images are there.")
     begin_export(folder, out)

@@ -27,6 +27,7 @@ from ident3d.loaders.manifest import Entry, entry_of
 from ident3d.loaders.provenance import record_run
 from ident3d.loaders.published import NO_CLASS, ORIGINS, Split
 from ident3d.loaders.shards import Shard, encode_shard
+from ident3d.loaders.stores import local_folder
 from ident3d.processors import cores
 from ident3d.progress import progress_bar
 
@@ -67,7 +68,7 @@ def import_(
     inferred from the two arrays and recorded. What an interrupted import has finished is kept by the next.
     """
     started = datetime.now(UTC)
-    source, out = Path(source), Path(out)
+    source, out = local_folder(source), local_folder(out)
     if not source.exists():
         raise UserError(f"There is no folder or archive {source}.")
     out.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ from ident3d.loaders.making import Job
 from ident3d.loaders.manifest import Entry
 from ident3d.loaders.provenance import FILE as PROVENANCE
 from ident3d.loaders.source import COPY
+from ident3d.loaders.store_lease import FOLDER as LEASE
 from ident3d.loaders.stores import Store
 
 
@@ -90,7 +91,8 @@ def workplace(place: Path | Store, settings: Mapping[str, Any], job: Job) -> Ite
 
 def refuse_strangers(store: Store) -> None:
     """Refuse a place that has other things than a dataset in it."""
-    if set(store.sizes("")) - set(PARTS) and not is_dataset(store):
+    strangers = set(store.sizes("")) - set(PARTS) | store.folders() - {SHARDS, ENTRIES, LEASE}
+    if strangers and not is_dataset(store):
         raise UserError(f"{store} exists and is not a dataset; choose another --out.")
 
 

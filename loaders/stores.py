@@ -19,6 +19,8 @@ from ident3d.loaders.files import TEMPORARY
 # Their fsspec packages make a file "only if its name is free" by the store's own conditional write.
 CONDITIONAL = ("s3", "s3a", "gs", "gcs", "memory")
 HOPELESS = (PermissionError, FileNotFoundError, ValueError)  # another attempt would meet the same
+CONFLICT = "ConditionalRequestConflict"  # what Amazon's S3 answers where another writes the name at the same moment
+ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/")
 SECRET = re.compile(r"//[^/@\s]*@|(?<=[?&])\S+")  # user:password@, and the query of a signed address
 
 
@@ -62,9 +64,11 @@ class Store:
                 return True
             except FileExistsError:
                 return self._holds(files, f"{root}/{name}", data)  # so it may be, where a lost answer was retried
-            except OSError as error:  # some stores' "precondition failed" reaches us as this
+            except OSError as error:
+                if CONFLICT in str(error):
+                    return False
                 if error.errno != errno.EINVAL or not files.exists(f"{root}/{name}"):
-                    raise
+                    raise  # some stores' "precondition failed" reaches us as EINVAL
                 return self._holds(files, f"{root}/{name}", data)
 
     def get(self, name: str) -> bytes | None:
@@ -85,12 +89,23 @@ class Store:
 
     def sizes(self, folder: str) -> dict[str, int]:
         """The names and sizes of the objects directly below a folder."""
+        found = self._listed(folder)
+        return {name: size for name, (kind, size) in found.items() if kind == "file"}
+
+    def folders(self) -> set[str]:
+        """The names of the folders directly below the dataset's."""
+        return {name for name, (kind, _) in self._listed("").items() if kind == "directory"}
+
+    def _listed(self, folder: str) -> dict[str, tuple[str, int]]:
         with self._opened() as (files, root):
+            path = f"{root}/{folder}".rstrip("/")
             try:
-                found = files.ls(f"{root}/{folder}", detail=True)
+                found = files.ls(path, detail=True)
             except FileNotFoundError:
                 return {}
-            return {info["name"].rpartition("/")[2]: int(info["size"]) for info in found if info["type"] == "file"}
+            # An object "folder/" may stand for the folder itself: a store's web pages make such a one.
+            below = {info["name"].rstrip("/"): info for info in found if info["name"].rstrip("/") != path}
+            return {name.rpartition("/")[2]: (info["type"], int(info["size"] or 0)) for name, info in below.items()}
 
     def modified(self, name: str) -> datetime | None:
         """When the object was written, by the store's clock; None if there is none."""
@@ -134,7 +149,9 @@ class Store:
         try:
             from fsspec.core import url_to_fs
 
-            yield url_to_fs(self.url, use_listings_cache=False)
+            files, root = url_to_fs(self.url)
+            files.invalidate_cache()  # others write there too
+            yield files, root
         except UserError:
             raise
         except ImportError as error:
@@ -153,20 +170,29 @@ def place(path: Path | str) -> Path | Store:
     text = str(path)
     scheme, separator, rest = text.partition("://")
     if isinstance(path, Path) or not separator:
-        return Path(path)
+        return local_folder(path)
     if "@" in rest.partition("/")[0] or "?" in rest:
         raise UserError(
             "An address with a user name, password or query in it is refused, for addresses are kept and shown; "
             "give credentials as the store's own tools take them, in the environment or in their files."
         )
     parts = rest.rstrip("/").split("/")
-    if "::" in text or "#" in rest or {".", ".."} & set(parts) or "" in parts[1:] or not parts[-1]:
+    if "::" in text or set("#*[") & set(rest) or {".", ".."} & set(parts) or "" in parts[1:] or not parts[-1]:
         raise UserError(f"{text} is not the plain address of a folder, as in s3://bucket/folder.")
     if scheme == "file":
         if parts[0] not in ("", "localhost"):
             raise UserError(f"{text} names the host {parts[0]}; the path of a file:// address begins with a third /.")
         return Path("/", *parts[1:])
     return Store(f"{scheme}://{rest.rstrip('/')}")
+
+
+def local_folder(path: Path | str) -> Path:
+    """The path, unless it is what is left of an address that was taken for one: a Path loses one of its slashes."""
+    if ADDRESS.match(str(path)):
+        raise UserError(
+            f"{path} is an address, and here goes only the path of a folder; render's --out takes addresses."
+        )
+    return Path(path)
 
 
 def redacted(error: BaseException) -> str:

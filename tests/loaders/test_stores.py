@@ -15,12 +15,16 @@ from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders import cached, manifest
 from ident3d.loaders.cached import ENTRIES, ORIGIN
+from ident3d.loaders.exporting import export
 from ident3d.loaders.folder import FILE, SHARDS, local, open_folder
 from ident3d.loaders.images import ImageDataset
+from ident3d.loaders.importing import import_
 from ident3d.loaders.pack import pack
+from ident3d.loaders.publishing import refuse_strangers
 from ident3d.loaders.stores import Store, place
 from ident3d.loaders.verify import verify
 from ident3d.overview import info
+from ident3d.root import ENVIRONMENT_VARIABLE, data_root
 
 pytest.importorskip("fsspec")
 
@@ -59,11 +63,40 @@ def test_an_address_is_a_store_or_a_folder(given: str | Path, meant: Path | Stor
 
 
 @pytest.mark.parametrize(
-    "text", ["file://host/data", "s3://", "s3://b/../c", "s3://b//c", "zip://a::s3://b", "s3://b#c"]
+    "text",
+    [
+        "file://host/data",
+        "s3://",
+        "s3://b/../c",
+        "s3://b//c",
+        "zip://a::s3://b",
+        "s3://b#c",
+        "s3://b/run*/x",
+        "s3://b/[1]/x",
+    ],
 )
 def test_an_address_that_is_no_plain_folder_is_refused(text: str) -> None:
     with pytest.raises(UserError, match=r"plain address|names the host"):
         place(text)
+
+
+def test_an_address_that_became_a_path_is_refused_and_makes_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = make_dataset(tmp_path / "data", 8)
+    for use in (
+        lambda: place(Path("s3://bucket/data")),
+        lambda: data_root("s3://bucket"),
+        lambda: export(folder, "s3://bucket/out", show_progress=False),
+        lambda: import_(folder, "s3://bucket/out", show_progress=False),
+    ):
+        with pytest.raises(UserError, match=r"s3:/+bucket.* is an address"):
+            use()
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, "gs://bucket")
+    with pytest.raises(UserError, match="gs://bucket is an address"):
+        data_root()
+    assert [file.name for file in tmp_path.iterdir()] == ["data"]
 
 
 @pytest.mark.parametrize("text", ["s3://key:hunter2@bucket/data", "https://host/data?token=hunter2"])
@@ -105,6 +138,31 @@ def test_objects_are_put_listed_fetched_and_made_only_once(store: Store) -> None
     store.remove("a/1")
     store.remove("a/1")
     assert store.sizes("a") == {"2": 3}
+
+
+def test_a_file_system_that_takes_no_options_of_ours_is_used(tmp_path: Path) -> None:
+    """As sftp's, which hands all that it is given on to its connection."""
+    fsspec = pytest.importorskip("fsspec")
+
+    class Bare(fsspec.get_filesystem_class("local")):  # type: ignore[misc]
+        protocol = "bare"
+
+        def __init__(self) -> None:
+            super().__init__()
+
+    fsspec.register_implementation("bare", Bare, clobber=True)
+    upload(make_dataset(tmp_path / "data", 8), Store(f"bare://{tmp_path}/far"))
+    assert len(ImageDataset(f"bare://{tmp_path}/far")) == 8
+
+
+def test_folders_of_others_are_strangers_and_our_own_are_none(store: Store) -> None:
+    for ours in ("shards/00000.h5", "entries/00000.json", "lease/1"):
+        store.put(ours, b"")
+    refuse_strangers(store)
+    store.put("holiday/photo.jpg", b"")
+    assert store.folders() == {"shards", "entries", "lease", "holiday"}
+    with pytest.raises(UserError, match=f"{store} exists and is not a dataset"):
+        refuse_strangers(store)
 
 
 def test_a_dataset_in_a_store_reads_as_the_folder_does(store: Store, tmp_path: Path, cache: Path) -> None:

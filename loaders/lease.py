@@ -183,14 +183,13 @@ def take(place: str, claims: Claims, content: bytes, lapse_seconds: float) -> in
             if not is_dead(owner_in(other)) and ages.get(number, 0.0) < lapse_seconds:
                 raise Busy(f"{place} is being written by {name_of(owner_in(other))}; wait for it, or stop it.")
         number = max(there, default=0) + 1
-        if not claims.create(number, content):
-            continue
-        # Two that looked at different times may each have made a claim; whoever sees another's withdraws its own.
-        if {**claims.read(), number: content} == {**there, number: content}:
-            for lapsed in there:
-                claims.remove(lapsed)
-            return number
-        claims.remove(number)
+        if claims.create(number, content):
+            # Two that looked at different times may each have made a claim; whoever sees another's withdraws its own.
+            if {**claims.read(), number: content} == {**there, number: content}:
+                for lapsed in there:
+                    claims.remove(lapsed)
+                return number
+            claims.remove(number)
         time.sleep(random.uniform(0, 0.05))
     raise UserError(f"Many processes want to write {place} at this moment; try again.")
 

@@ -30,9 +30,11 @@ class StoreClaims:
 
     def ages(self) -> dict[int, float]:
         mark = f"{FOLDER}/now-{token_hex(8)}"  # its time is now, as the store has it
-        self.store.put(mark, b"")
-        now = self.store.modified(mark)
-        self.store.remove(mark)
+        try:
+            self.store.put(mark, b"")
+            now = self.store.modified(mark)
+        finally:
+            self.store.remove(mark)
         found = {}
         for number in self._numbers():
             times = [self.store.modified(f"{FOLDER}/{number}{beat}") for beat in ("", f".{BEAT}")]
@@ -54,6 +56,8 @@ class StoreClaims:
 
     def touch(self, number: int) -> None:
         self.store.put(f"{FOLDER}/{number}.{BEAT}", b"")
+        if self.store.get(f"{FOLDER}/{number}") is None:  # removed meanwhile: nobody else would remove this
+            self.store.remove(f"{FOLDER}/{number}.{BEAT}")
 
     def remove(self, number: int) -> None:
         self.store.remove(f"{FOLDER}/{number}.{BEAT}")

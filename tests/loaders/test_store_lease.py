@@ -1,5 +1,6 @@
 """The lease on a store with conditional writes: a local S3 server, and processes that are killed and stopped."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 from ident3d.errors import UserError
 from ident3d.loaders.lease import started
+from ident3d.loaders.publishing import refuse_strangers
 from ident3d.loaders.store_lease import FOLDER, StoreClaims, lease_on_store
 from ident3d.loaders.stores import Store
 
@@ -118,3 +120,39 @@ def test_a_server_that_takes_no_notice_of_the_condition_is_told_of(bucket: str) 
     store = Overwriting(f"{bucket}/data")
     with pytest.warns(UserWarning, match="not guarded against a second writer: it overwrites"), lease_on_store(store):
         assert StoreClaims(store).read() == {}
+
+
+def test_two_that_make_a_claim_at_the_same_moment_are_told_so_by_the_store(
+    bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Amazon's S3 may answer 409 in place of 412, which s3fs knows as an error of input and output alone."""
+    s3fs, store = pytest.importorskip("s3fs"), Store(f"{bucket}/data")
+
+    async def conflict(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "An error occurred (ConditionalRequestConflict) when calling the PutObject operation")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(s3fs.S3FileSystem, "_pipe_file", conflict)
+        s3fs.S3FileSystem.clear_instance_cache()
+        assert not StoreClaims(store).create(1, b"ours")
+    s3fs.S3FileSystem.clear_instance_cache()
+    assert StoreClaims(store).create(1, b"ours")
+
+
+def test_a_heartbeat_that_comes_too_late_leaves_nothing(bucket: str) -> None:
+    store = Store(f"{bucket}/data")
+    claims = StoreClaims(store)
+    claims.touch(1)
+    assert store.sizes(FOLDER) == {}
+    assert claims.create(2, b"ours")
+    claims.touch(2)
+    assert store.sizes(FOLDER).keys() == {"2", "2.beat"}
+
+
+def test_the_mark_of_a_folder_made_by_hand_is_no_stranger(bucket: str) -> None:
+    """A store's web page makes an object "data/" for a folder."""
+    s3fs, store = pytest.importorskip("s3fs"), Store(f"{bucket}/data")
+    name = bucket.removeprefix("s3://")
+    s3fs.S3FileSystem(skip_instance_cache=True).call_s3("put_object", Bucket=name, Key="data/", Body=b"")
+    assert store.sizes("") == {}
+    refuse_strangers(store)

@@ -191,7 +191,7 @@ def take(place: str, claims: Claims, content: bytes, lapse_seconds: float) -> in
                 return number
             claims.remove(number)
         time.sleep(random.uniform(0, 0.05))
-    raise UserError(f"Many processes want to write {place} at this moment; try again.")
+    raise Busy(f"Many processes want to write {place} at this moment; try again.")
 
 
 def this_process() -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 from ident3d.errors import UserError
 from ident3d.loaders import all_latents, manifest
 from ident3d.loaders.cached import ENTRIES, fetch, manifest_of, recorded_hashes
-from ident3d.loaders.files import write_atomically
+from ident3d.loaders.files import TEMPORARY, write_atomically
 from ident3d.loaders.folder import FILE, PARTS, SHARDS, is_dataset
 from ident3d.loaders.making import Job
 from ident3d.loaders.manifest import Entry
@@ -92,7 +92,7 @@ def workplace(place: Path | Store, settings: Mapping[str, Any], job: Job) -> Ite
 def refuse_strangers(store: Store) -> None:
     """Refuse a place that has other things than a dataset in it."""
     strangers = set(store.sizes("")) - set(PARTS) | store.folders() - {SHARDS, ENTRIES, LEASE}
-    if strangers and not is_dataset(store):
+    if any(not name.startswith(TEMPORARY) for name in strangers) and not is_dataset(store):
         raise UserError(f"{store} exists and is not a dataset; choose another --out.")
 
 

@@ -8,6 +8,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+# Ends when its standard input does: with the tests, in whatever way they end.
+SERVE = """
+import os, sys, threading
+from moto.server import main
+def follow():
+    sys.stdin.buffer.read()
+    os._exit(0)
+threading.Thread(target=follow, daemon=True).start()
+main(["-p", sys.argv[1]])
+"""
+
 
 @contextmanager
 def s3_server() -> Iterator[str]:
@@ -15,8 +26,8 @@ def s3_server() -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     environment = os.environ | {"PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, "-m", "moto.server", "-p", str(port)]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+    command, silence = [sys.executable, "-c", SERVE, str(port)], subprocess.DEVNULL
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=silence, stderr=silence) as server:
         try:
             limit = time.monotonic() + 60
             while True:

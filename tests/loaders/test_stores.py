@@ -16,6 +16,7 @@ from ident3d.errors import UserError
 from ident3d.loaders import cached, manifest
 from ident3d.loaders.cached import ENTRIES, ORIGIN
 from ident3d.loaders.exporting import export
+from ident3d.loaders.files import TEMPORARY
 from ident3d.loaders.folder import FILE, SHARDS, local, open_folder
 from ident3d.loaders.images import ImageDataset
 from ident3d.loaders.importing import import_
@@ -156,7 +157,7 @@ def test_a_file_system_that_takes_no_options_of_ours_is_used(tmp_path: Path) -> 
 
 
 def test_folders_of_others_are_strangers_and_our_own_are_none(store: Store) -> None:
-    for ours in ("shards/00000.h5", "entries/00000.json", "lease/1"):
+    for ours in ("shards/00000.h5", "entries/00000.json", "lease/1", f"{TEMPORARY}0-dataset.json"):
         store.put(ours, b"")
     refuse_strangers(store)
     store.put("holiday/photo.jpg", b"")

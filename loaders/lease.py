@@ -35,6 +35,8 @@ class Busy(UserError):
 class Claims(Protocol):
     """The claims on one place, by number."""
 
+    def get(self, number: int) -> bytes | None: ...
+
     def read(self) -> dict[int, bytes]: ...  # all of them
 
     def ages(self) -> Mapping[int, float]: ...  # seconds since each was touched
@@ -63,12 +65,15 @@ class FolderClaims:
         numbers = {path: path.name.removeprefix(PREFIX) for path in self.folder.glob(f"{PREFIX}*")}
         return {int(number): path for path, number in numbers.items() if number.isdecimal()}
 
+    def get(self, number: int) -> bytes | None:
+        try:
+            return self._path(number).read_bytes()
+        except FileNotFoundError:
+            return None
+
     def read(self) -> dict[int, bytes]:
-        found = {}
-        for number, path in self._paths().items():
-            with suppress(FileNotFoundError):
-                found[number] = path.read_bytes()
-        return found
+        found = {number: self.get(number) for number in self._paths()}
+        return {number: content for number, content in found.items() if content is not None}
 
     def ages(self) -> dict[int, float]:
         handle, name = mkstemp(prefix=TEMPORARY, dir=self.folder)  # its time is now, as the file system has it
@@ -113,27 +118,27 @@ class Lease:
 
     def check(self) -> None:
         """Raise unless the lease is still ours: called before every write that two owners must not both make."""
-        if self.claims and not self._is_ours(claims := self.claims.read()):
-            others = [name_of(owner_in(content)) for _, content in sorted(claims.items())]
+        if self.claims and not self._is_ours():
+            others = [name_of(owner_in(content)) for _, content in sorted(self.claims.read().items())]
             raise UserError(
                 f"This process gave no sign of life for so long that {others[-1] if others else 'another process'} "
                 f"took over the writing of {self.place}; it stops here, and all that it finished is kept."
             )
 
-    def _is_ours(self, claims: Mapping[int, bytes]) -> bool:
-        return claims.get(self.number) == self.content
+    def _is_ours(self) -> bool:
+        return self.claims is not None and self.claims.get(self.number) == self.content
 
     def beat(self, stop: threading.Event, seconds: float) -> None:
         """Touch the claim every so many seconds until told to stop, or until it is another's."""
         assert self.claims
         while not stop.wait(seconds):
             with suppress(OSError, UserError):  # a moment's trouble with the network; `check` has the last word
-                if not self._is_ours(self.claims.read()):
+                if not self._is_ours():
                     return
                 self.claims.touch(self.number)
 
     def release(self) -> None:
-        if self.claims and self._is_ours(self.claims.read()):
+        if self.claims and self._is_ours():
             self.claims.remove(self.number)
 
 

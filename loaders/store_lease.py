@@ -24,8 +24,11 @@ class StoreClaims:
     def _numbers(self) -> list[int]:
         return sorted(int(name) for name in self.store.sizes(FOLDER) if name.isdecimal())
 
+    def get(self, number: int) -> bytes | None:
+        return self.store.get(f"{FOLDER}/{number}")
+
     def read(self) -> dict[int, bytes]:
-        found = {number: self.store.get(f"{FOLDER}/{number}") for number in self._numbers()}
+        found = {number: self.get(number) for number in self._numbers()}
         return {number: content for number, content in found.items() if content is not None}
 
     def ages(self) -> dict[int, float]:
@@ -56,7 +59,7 @@ class StoreClaims:
 
     def touch(self, number: int) -> None:
         self.store.put(f"{FOLDER}/{number}.{BEAT}", b"")
-        if self.store.get(f"{FOLDER}/{number}") is None:  # removed meanwhile: nobody else would remove this
+        if self.get(number) is None:  # removed meanwhile: nobody else would remove this
             self.store.remove(f"{FOLDER}/{number}.{BEAT}")
 
     def remove(self, number: int) -> None:

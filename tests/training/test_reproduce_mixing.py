@@ -159,7 +159,7 @@ def test_a_papers_figure_is_printed_as_it_stands_there() -> None:
 
 def test_settings_that_differ_are_told() -> None:
     lines = {line[0]: line[1:] for line in changed_settings(TABLE1, "mini")}
-    assert lines["batch"] == ["6144", "1024"]
+    assert lines["batch"] == ["6144", "256"]
     assert "seed" not in lines
     assert "steps" in lines["supervised rows"][1]
 

@@ -103,7 +103,7 @@ TABLE1: Final = Experiment(
     profiles(tuned={
         **dict.fromkeys(("sphere-vmf1", "sphere-vmf10", "sphere-laplace", "sphere-normal"), LONG),
         **dict.fromkeys(("pole-laplace", "pole-normal"), LONG),
-        **dict.fromkeys(("laplace-normal", "normal-normal"), {"steps": 20_000}),
+        **{row: {"steps": 20_000} for row in ("laplace-normal", "normal-normal")},
     }),
     "Figures of the paper's identity and supervised rows are rounded.",
 )  # fmt: skip
@@ -135,7 +135,7 @@ TABLE2: Final = Experiment(
         Row("supervised-box-box", BOX | {"supervised": True, "space": "box", "learnable": False},
             {"MCC": (99.93, 0.0), "identity MCC": (46.55, 1.34)}),
     ),
-    profiles(tuned=dict.fromkeys(("laplace-p1-box", "gennorm-p1-box"), WIDER)),
+    profiles(tuned={"laplace-p1-box": WIDER, "gennorm-p1-box": WIDER}),
 )  # fmt: skip
 
 # the conditionals that the main text leaves open: a normal of σ = 0.05 on the box (1/σ² = 400), vmf of κ = 10

@@ -95,7 +95,7 @@ def test_train_scores_and_reports(root: Path, tmp_path: Path) -> None:
         (["--supervised", "--space", "box"], "Supervised codes are the latents themselves"),
         (["--supervised", "--dim", "3"], "cannot be 3"),
         (["--cond", "augment", "--augment", "crop"], "There is no augmentation 'crop'"),
-        (["--schedule", "cosine"], "There is no schedule 'cosine'"),
+        (["--schedule", "linear"], "There is no schedule 'linear'"),
         (["--only", "huess"], "Did you mean 'hues'?"),
         (["--same-class"], "These images have no classes"),
         (["--bound", "-1"], "A bound is a number above 0"),

@@ -73,6 +73,7 @@ class Cluster:
         """The scheduler's address, looked up in its file where that is given."""
         place = self.scheduler or ""
         if "://" in place:
+            self.check_address(place)
             return place
         try:
             address = json.loads(Path(place).read_text(encoding="utf-8"))["address"]
@@ -80,7 +81,20 @@ class Cluster:
             raise UserError(
                 f"--scheduler takes an address, as in tcp://host:8786, or a scheduler file, and {place} is neither."
             ) from None
+        self.check_address(str(address))
         return str(address)
+
+    def check_address(self, address: str) -> None:
+        """One sentence about an address that Dask's client would fail at, slowly and with a traceback behind."""
+        scheme, _, rest = address.partition("://")
+        if scheme in ("tcp", "tls") and not rest.rpartition(":")[2].isdecimal():
+            raise UserError(f"The address {address} needs a port, as in {scheme}://host:8786.")
+        if scheme in ("http", "https"):
+            raise UserError(f"{address} is not a scheduler's address; those begin with tcp:// or tls://.")
+        if scheme == "tls" and not self.tls_ca:
+            raise UserError(f"{address} needs --tls-ca, --tls-cert and --tls-key.")
+        if scheme == "tcp" and self.tls_ca:
+            raise UserError(f"{address} does not speak TLS: leave the --tls options out, or say tls://.")
 
 
 def warning_for(address: str) -> str | None:

@@ -16,7 +16,7 @@ from ident3d.commands.options import json_option
 @click.option("--licence", help="The data's licence, for the card; else that the Zenodo record names it.")
 @click.option("--citation", help="What to cite, for the card; else the published paper.")
 @click.option("--workers", type=int, help="Processes at work at the same time; one a core by default.")
-@click.option("--shard-size", type=int, help="Images in a shard file; 256 by default, fewer for small datasets.")
+@click.option("--shard-size", type=int, help="Images in a shard file; 64 by default, fewer of large images.")
 @json_option
 def import_(
     source: Path,

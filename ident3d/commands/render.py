@@ -27,7 +27,7 @@ from ident3d.commands.options import (
 @root_option
 @click.option("--latents", type=click.Path(path_type=Path), help="Render the rows of this .npy file of raw latents.")
 @click.option("--workers", type=int, help="Render processes at work at the same time; one a core by default.")
-@click.option("--shard-size", type=int, help="Images in a shard file; 256 by default, fewer for small datasets.")
+@click.option("--shard-size", type=int, help="Images in a shard file; 64 by default, fewer of large images.")
 @click.option("--dry-run", is_flag=True, help="Render a few images, print expected time, disk and cost, write nothing.")
 @click.option("--core-hour-price", default=0.04, show_default=True, help="For --dry-run: the price of a core-hour.")
 @click.option("--fresh", is_flag=True, help="Delete the dataset that the folder holds, then start anew.")

@@ -260,6 +260,10 @@ def test_a_late_worker_does_not_write_over_a_shard_that_has_grown(tmp_path: Path
     [
         (Cluster(scheduler="tcp://127.0.0.1:1"), "No Dask scheduler answers at tcp://127.0.0.1:1"),
         (Cluster(scheduler="absent.json"), "absent.json is neither"),
+        (Cluster(scheduler="tcp://127.0.0.1"), "needs a port"),
+        (Cluster(scheduler="http://127.0.0.1:1"), "not a scheduler's address"),
+        (Cluster(scheduler="tls://127.0.0.1:1"), "needs --tls-ca"),
+        (Cluster("tcp://127.0.0.1:1", Path(__file__), Path(__file__), Path(__file__)), "does not speak TLS"),
         (Cluster(scheduler="tcp://127.0.0.1:1", system="slurm", jobs=1), "Take either"),
         (Cluster(scheduler="tls://127.0.0.1:1", tls_ca=Path("ca.pem")), "all of --tls-ca"),
         (Cluster(system="slum", jobs=1), "Did you mean 'slurm'?"),

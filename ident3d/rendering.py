@@ -17,7 +17,6 @@ from ident3d.loaders.folder import SHARDS, Description, Folder, is_dataset
 from ident3d.loaders.making import Job, drop_lost, intended, plan, write_down
 from ident3d.loaders.manifest import Entry
 from ident3d.loaders.outputs import FolderOutput, writing
-from ident3d.loaders.provenance import record_run
 from ident3d.loaders.source import COPY, copy_is_sound
 from ident3d.loaders.stores import Store
 from ident3d.orders import Order, order
@@ -86,6 +85,7 @@ def render(
         output.begin()
         jobs = plan(description, entries)
         rendered, failures = run(wanted, cluster, output, description, jobs, show_progress)
+        output.held.check()
         remove_partial_files(path / SHARDS)  # of workers that died
         if not failures:
             output.finish(description, lambda path, last: write_card(path, last, credits_of(wanted)))
@@ -137,8 +137,7 @@ def run(
                 )
         finally:
             here = {"workers": workers} if cluster.here else {}
-            record_run(output.path, started, **here, images=rendered, rendered_on=sorted(hosts))
-            output.record()
+            output.record(started, **here, images=rendered, rendered_on=sorted(hosts))
     return rendered, failures
 
 

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 
 from ident3d.errors import UserError
@@ -14,6 +15,7 @@ from ident3d.loaders.lease import Lease, lease
 from ident3d.loaders.making import Job, finish, remove_dataset
 from ident3d.loaders.manifest import Entry
 from ident3d.loaders.provenance import FILE as PROVENANCE
+from ident3d.loaders.provenance import record_run
 from ident3d.loaders.source import recorded_latents
 from ident3d.loaders.store_lease import lease_on_store
 from ident3d.loaders.stores import Store
@@ -50,8 +52,11 @@ class FolderOutput:
         self.held.check()
         manifest.append_entry(self.path, entry)
 
-    def record(self) -> None:
-        """The run is recorded in the folder."""
+    def record(self, started: datetime, **facts: object) -> None:
+        """Record the run, however it ends, unless another has taken over: the folder is the other's to write."""
+        with suppress(UserError):  # of a run that fails, its own reason is what matters
+            self.held.check()
+            record_run(self.path, started, **facts)
 
     def finish(self, description: Description, write_card: WriteCard) -> None:
         """Close the dataset, all of whose shards are there."""
@@ -91,8 +96,9 @@ class StoreOutput(FolderOutput):
         publishing.put_entry(self.store, entry)
         manifest.append_entry(self.path, entry)
 
-    def record(self) -> None:
-        with suppress(OSError, UserError):  # of a run that fails, its own reason is what matters
+    def record(self, started: datetime, **facts: object) -> None:
+        record_run(self.path, started, **facts)
+        with suppress(OSError, UserError):
             self.held.check()
             publishing.push(self.store, self.path, (PROVENANCE,))
 

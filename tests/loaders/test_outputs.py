@@ -1,6 +1,7 @@
 """What a run writes to: once another run has taken over, and on the workers."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
 
@@ -11,11 +12,12 @@ from synthetic import make_dataset
 from ident3d.errors import UserError
 from ident3d.loaders import manifest
 from ident3d.loaders.cached import manifest_of
-from ident3d.loaders.files import sha256_of_file, write_json
+from ident3d.loaders.files import sha256_of_file
 from ident3d.loaders.folder import FILE, SHARDS, open_folder, read_description
 from ident3d.loaders.lease import lease
 from ident3d.loaders.making import Job
 from ident3d.loaders.outputs import writing
+from ident3d.loaders.provenance import FILE as PROVENANCE
 from ident3d.loaders.publishing import workplace
 from ident3d.loaders.source import COPY, copied, copy_is_sound, npy_bytes
 from ident3d.loaders.store_lease import lease_on_store
@@ -35,11 +37,16 @@ def test_a_run_that_lost_its_folder_enters_no_more_shards(tmp_path: Path) -> Non
     folder = make_dataset(tmp_path / "data", 24, finished=False)
     opened = open_folder(folder)
     before = (folder / manifest.FILE).read_bytes()
+    with writing(folder) as output:
+        output.record(datetime.now(UTC), images=0)
+        (folder / PROVENANCE).unlink()  # it was written while the folder was ours
     with writing(folder) as output, lease(folder, lapse_seconds=0):  # the other came after a long pause of the first
         with pytest.raises(UserError, match=r"took over the writing of .*; it stops here"):
             output.enter(opened.entries[0])
         with pytest.raises(UserError, match="took over"):
             output.finish(opened.description, lambda path, description: None)
+        output.record(datetime.now(UTC))
+        assert not (folder / PROVENANCE).exists()
     assert (folder / manifest.FILE).read_bytes() == before
     assert open_folder(folder).description == opened.description
 
@@ -55,8 +62,7 @@ def test_a_run_that_lost_its_store_enters_no_more_shards(tmp_path: Path) -> None
         output.enter(opened.entries[0])
         before = manifest_of(store, complete=False)
         with lease_on_store(store, lapse_seconds=0):
-            write_json(output.path / "provenance.json", {})
-            output.record()
+            output.record(datetime.now(UTC))
             for step in (output.begin, lambda: output.enter(opened.entries[1])):
                 with pytest.raises(UserError, match=r"took over the writing of .*; it stops here"):
                     step()
@@ -64,7 +70,7 @@ def test_a_run_that_lost_its_store_enters_no_more_shards(tmp_path: Path) -> None
                 output.finish(opened.description, lambda path, description: None)
     assert manifest_of(store, complete=False) == before
     assert store.get(FILE) == described
-    assert store.get("provenance.json") is None
+    assert store.get(PROVENANCE) is None
 
 
 def test_what_cannot_be_written_is_said_in_a_sentence(tmp_path: Path) -> None:

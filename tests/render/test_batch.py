@@ -1,9 +1,12 @@
 """Clusters that are begun for the run: Slurm's commands stand in a folder of ours, all else is real."""
 
 import os
+import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -29,7 +32,7 @@ true
 
 
 @pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "slurm"
     folder.mkdir()
     for name, text in (("sbatch", SBATCH), ("scancel", SCANCEL)):
@@ -37,13 +40,17 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / name).chmod(stat.S_IRWXU)
     monkeypatch.setenv("HOME", str(tmp_path))  # where the certificates of the run go
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    return folder
+    yield folder
+    jobs = folder / "jobs"
+    for job in jobs.read_text().split() if jobs.exists() else []:
+        with suppress(ProcessLookupError):  # as it should be: the run has cancelled it
+            os.killpg(int(job), signal.SIGKILL)
 
 
 def run(*words: str) -> "subprocess.CompletedProcess[str]":
-    """In a process of its own: dask-jobqueue closes its files when that ends."""
+    """In a process of its own: dask-jobqueue closes its files when that ends. Killed, it cancels no jobs."""
     command = [sys.executable, "-m", "ident3d", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
 def test_slurm_jobs_render_and_are_cancelled_at_the_end(slurm: Path, tmp_path: Path) -> None:

@@ -8,14 +8,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Ends when its standard input does: with the tests, in whatever way they end.
+from following import FOLLOW
+
 SERVE = """
-import os, sys, threading
 from moto.server import main
-def follow():
-    sys.stdin.buffer.read()
-    os._exit(0)
-threading.Thread(target=follow, daemon=True).start()
 main(["-p", sys.argv[1]])
 """
 
@@ -26,7 +22,7 @@ def s3_server() -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     environment = os.environ | {"PYTHONWARNINGS": "ignore"}
-    command, silence = [sys.executable, "-c", SERVE, str(port)], subprocess.DEVNULL
+    command, silence = [sys.executable, "-c", FOLLOW + SERVE, str(port)], subprocess.DEVNULL
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=silence, stderr=silence) as server:
         try:
             limit = time.monotonic() + 60

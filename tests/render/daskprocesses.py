@@ -11,11 +11,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from following import FOLLOW
+
+DASK = """
+from dask.__main__ import main
+main()
+"""
+
 
 class DaskProcesses:
     """One ``dask scheduler`` and its ``dask worker``s, on loopback unless `address` says otherwise.
 
-    Every process leads a group of its own, so that a worker is killed together with its nanny, as by a power cut.
+    Every process leads a group of its own, so that a worker is killed together with its nanny, as by a power cut. All
+    of them end with the tests.
     `prefix` goes before each command, as in ``ip netns exec``.
     """
 
@@ -32,17 +40,25 @@ class DaskProcesses:
     def start(
         self, words: Sequence[str], prefix: Sequence[str] = (), environment: dict[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
-        command = [*prefix, sys.executable, "-m", "dask", *words]
+        command = [*prefix, sys.executable, "-c", FOLLOW + DASK, *words]
         log = self.folder / f"{words[0]}-{time.monotonic_ns()}.log"
         with log.open("wb") as out:
             env = os.environ | (environment or {})
-            return subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True, env=env, cwd=self.folder)
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+                env=env,
+                cwd=self.folder,
+            )
 
     def add_worker(
         self, *words: str, prefix: Sequence[str] = (), environment: dict[str, str] | None = None, threads: int = 1
     ) -> subprocess.Popen[bytes]:
         own = ["worker", "--scheduler-file", str(self.file), "--nthreads", str(threads), "--no-dashboard"]
-        own += ["--local-directory", str(self.folder), *self.options, *words]
+        own += ["--death-timeout", "30", "--local-directory", str(self.folder), *self.options, *words]
         self.workers.append(self.start(own, prefix, environment))
         return self.workers[-1]
 
@@ -52,6 +68,8 @@ class DaskProcesses:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        if process.stdin:
+            process.stdin.close()
 
     def __enter__(self) -> Self:
         return self

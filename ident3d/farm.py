@@ -12,6 +12,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ RESULT_SECONDS = 10.0  # in which a worker hands over what it has finished; anot
 HOPELESS_FAILURES = 3  # so many shards failed and none finished: the others would fail too
 DEATHS = 6  # a shard is given up when so many workers died with it: the fault may be theirs
 HOPELESS_DEATHS = 9  # so many workers died and no shard was finished
+ENTER_SECONDS = 60.0  # in which a finished shard must be entered: a network's trouble may pass
+PAUSE_SECONDS = (1.0, 2.0, 5.0, 10.0)  # between attempts to enter it; the last goes on
 
 
 @dataclass(frozen=True)
@@ -147,10 +150,10 @@ def run_jobs(
 ) -> None:
     """Run every job, trying each RETRIES more times.
 
-    `on_entry` gets each finished shard and `on_host` the host that made it, `on_failure` each job given up, `on_images`
-    the change in the number of images done (negative where a lost worker's images must be rendered again). A full disk,
-    a user's mistake or the loss of the scheduler ends the run. A `patient` run waits for workers for as long as it
-    takes.
+    `on_entry` gets each finished shard, again for up to a minute where it raises an OSError, `on_host` the host that
+    made it, `on_failure` each job given up, `on_images` the change in the number of images done (negative where a lost
+    worker's images must be rendered again). A full disk, a user's mistake or the loss of the scheduler ends the run. A
+    `patient` run waits for workers for as long as it takes.
     """
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     where = folder if isinstance(folder, Store) else folder.absolute()
@@ -194,7 +197,7 @@ def run_jobs(
                     raise UserError(result.sentence)
                 finished += 1
                 on_host(result.host)
-                on_entry(result.entry)
+                enter_in_time(result.entry, on_entry, on_note)
                 on_images(job.count - told)
                 continue
             on_images(job.already - told)
@@ -218,6 +221,25 @@ def run_jobs(
             future.release()
         if client.status == "running":
             client.unsubscribe_topic(task.topic)
+
+
+def enter_in_time(entry: Entry, on_entry: Callable[[Entry], object], on_note: Callable[[str], object]) -> None:
+    """Have a finished shard entered: again after each OSError, for up to a minute, unless the disk is full.
+
+    To enter a shard a second time does no harm: its line, or its object, is the same.
+    """
+    end = time.monotonic() + ENTER_SECONDS
+    for attempt in count():
+        pause = PAUSE_SECONDS[min(attempt, len(PAUSE_SECONDS) - 1)]
+        try:
+            on_entry(entry)
+            return
+        except OSError as error:
+            if error.errno in FULL or time.monotonic() + pause > end:
+                raise
+            if not attempt:
+                on_note(f"{entry.name} cannot be entered yet ({describe(error)}); it is tried again for a minute.")
+        time.sleep(pause)
 
 
 def describe(error: BaseException | None) -> str:

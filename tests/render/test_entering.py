@@ -1,0 +1,75 @@
+"""A finished shard is entered although the network has its moments; what does not pass ends the run at once."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from ident3d.bench.scale import still
+from ident3d.cluster import embedded_cluster
+from ident3d.errors import UserError
+from ident3d.farm import enter_in_time, run_jobs
+from ident3d.loaders import manifest
+from ident3d.loaders.making import begin, plan
+from ident3d.loaders.manifest import Entry
+from ident3d.loaders.source import drawn
+from ident3d.recipe import Recipe
+
+ENTRY = Entry("00000.h5", 0, 1, "0" * 64, 1, (0, 0, 0), (0, 0, 0))
+
+
+class Network:
+    """Enters shards in the folder, but first fails with each of these errors in turn."""
+
+    def __init__(self, folder: Path, *errors: Exception) -> None:
+        self.folder, self.errors, self.attempts = folder, list(errors), 0
+
+    def enter(self, entry: Entry) -> None:
+        self.attempts += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        manifest.append_entry(self.folder, entry)
+
+
+def test_a_run_outlives_a_moment_s_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ident3d.farm.PAUSE_SECONDS", (0.01,))
+    settings = Recipe(size=16, quality="draft").settings(drawn(0, "train"))
+    jobs = plan(begin(tmp_path, settings, 6, 2), [])
+    network, notes = Network(tmp_path, TimeoutError("late"), OSError(errno.EIO, "lost")), list[str]()
+    with embedded_cluster(1) as client:
+        run_jobs(
+            client,
+            jobs,
+            tmp_path,
+            settings,
+            threads=1,
+            on_entry=network.enter,
+            on_failure=lambda failure: pytest.fail(failure.reason),
+            on_note=notes.append,
+            studio_of=still,
+        )
+    assert [entry.name for entry in manifest.read_entries(tmp_path)] == [job.name for job in jobs]
+    assert network.attempts == len(jobs) + 2
+    (note,) = notes
+    assert note.endswith(".h5 cannot be entered yet (TimeoutError: late); it is tried again for a minute.")
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "full"), OSError(errno.EDQUOT, "full"), UserError("another took over")]
+)
+def test_what_does_not_pass_is_not_tried_again(error: Exception, tmp_path: Path) -> None:
+    network = Network(tmp_path, error)
+    with pytest.raises(type(error)) as raised:
+        enter_in_time(ENTRY, network.enter, pytest.fail)
+    assert raised.value is error
+    assert network.attempts == 1
+
+
+def test_trouble_that_lasts_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ident3d.farm.ENTER_SECONDS", 0.5)
+    monkeypatch.setattr("ident3d.farm.PAUSE_SECONDS", (0.01, 0.02))
+    network, notes = Network(tmp_path, *(OSError(errno.EIO, "lost") for _ in range(1000))), list[str]()
+    with pytest.raises(OSError, match="lost"):
+        enter_in_time(ENTRY, network.enter, notes.append)
+    assert 2 < network.attempts < 100
+    assert len(notes) == 1

@@ -45,10 +45,11 @@ def served(workers: int) -> Iterator[Served]:
             address = json.loads(file.read_text(encoding="utf-8"))["address"]
             yield Served(address, begun[0].pid, tuple(process.pid for process in begun[1:]))
         finally:
-            for process in reversed(begun):
-                process.terminate()
-            for process in begun:
-                process.wait()
+            for ending in (begun[1:], begun[:1]):  # a worker waits, for seconds, for a scheduler that is gone
+                for process in ending:
+                    process.terminate()
+                for process in ending:
+                    process.wait()
 
 
 def begin(words: list[str]) -> "subprocess.Popen[bytes]":

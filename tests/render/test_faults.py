@@ -51,7 +51,7 @@ def workers_of(pid: int) -> list[psutil.Process]:
     return found
 
 
-def wait_for(condition, seconds: float = 60) -> None:  # type: ignore[no-untyped-def]
+def wait_for(condition, seconds: float = 300) -> None:  # type: ignore[no-untyped-def]
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from render.conftest import SCENE
+from render.daskprocesses import DaskProcesses
+from render.test_faults import wait_for
 
 from ident3d import ImageDataset, make_loader, verify
 from ident3d.cli import main
@@ -23,6 +25,7 @@ from ident3d.loaders.store_lease import FOLDER, lease_on_store
 from ident3d.loaders.stores import Store
 from ident3d.recipe import Recipe
 from ident3d.rendering import render
+from ident3d.schedulers import Cluster
 
 pytestmark = pytest.mark.bpy
 
@@ -76,6 +79,25 @@ def test_a_render_to_s3_survives_its_client_and_is_the_local_one_byte_by_byte(bu
     assert json.loads(done.output)["path"] == store.url
     with pytest.raises(UserError, match=rf"{store} holds another dataset \(size: 16 there, 32 asked for\)"):
         render(6, Recipe(World(SCENE), size=32, quality="draft"), out=store.url, **words)
+
+
+def test_workers_of_a_scheduler_render_to_s3_what_they_render_to_a_folder(bucket: str, tmp_path: Path) -> None:
+    store, local = Store(f"{bucket}/sets/data"), tmp_path / "data"
+    with DaskProcesses(tmp_path / "dask") as dask:
+        dask.add_worker()
+        dask.add_worker()
+        wait_for(dask.file.exists)
+        there = {"shard_size": 2, "cluster": Cluster(scheduler=str(dask.file)), "show_progress": False}
+        assert render(6, SMALL, out=local, **there).rendered == 6
+        assert render(4, SMALL, out=store.url, **there).rendered == 4
+        assert render(6, SMALL, out=store.url, **there).rendered == 2
+    files = [str(file.relative_to(local)) for file in local.rglob("*") if file.is_file()]
+    assert {name for name in files if store.get(name) != (local / name).read_bytes()} == {"provenance.json"}
+    assert store.sizes(SHARDS).keys() == {"00000.h5", "00001.h5", "00002.h5"}
+    assert not store.sizes(ENTRIES)
+    runs = json.loads(store.get("provenance.json") or b"")["runs"]
+    assert [run["images"] for run in runs] == [4, 2]
+    assert all(len(run["rendered_on"]) == 1 and "workers" not in run for run in runs)  # by none of our own
 
 
 def test_a_place_that_holds_other_things_is_refused(bucket: str) -> None:

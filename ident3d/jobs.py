@@ -19,6 +19,7 @@ from ident3d.loaders.manifest import Entry, entry_of
 from ident3d.loaders.shards import Shard, encode_shard, read_settings, read_shard
 from ident3d.loaders.source import recorded_latents, world_of
 from ident3d.loaders.verify import content_problems
+from ident3d.memory import keep_memory
 from ident3d.recipe import rendering_versions
 from ident3d.shapes.rendering import add_meshes
 
@@ -59,6 +60,7 @@ def warm_studio(settings: Settings, threads: int, gpu_index: int) -> Renders:
     if _warm.get("wanted") != (wanted, meshes):
         if "studio" in _warm:
             _warm.pop("studio").close()
+        keep_memory()
         _warm.update(studio=Studio(**wanted), wanted=None)
         add_meshes(_warm["studio"], meshes)
         _warm["wanted"] = wanted, meshes

@@ -15,13 +15,13 @@ from ident3d.loaders.images import ImageDataset
 from ident3d.loaders.lease import Busy
 from ident3d.loaders.realised import pairs
 from ident3d.loaders.source import drawn
+from ident3d.memory import keep_memory
 from ident3d.recipe import Recipe
 from ident3d.training import experiments
 from ident3d.training.evaluating import evaluate_run
 from ident3d.training.experiments import Data, Experiment
 from ident3d.training.identity import identity_r2
 from ident3d.training.log import read_log
-from ident3d.training.memory import keep_memory
 from ident3d.training.parts import pairing
 from ident3d.training.precision import chosen_precision, seconds_of_pass
 from ident3d.training.processes import device_of, on_device

@@ -17,12 +17,12 @@ from ident3d.loaders.files import sha256, write_atomically, write_json
 from ident3d.loaders.folder import Description, local
 from ident3d.loaders.images import ImageDataset
 from ident3d.loaders.source import npy_bytes
+from ident3d.memory import keep_memory
 from ident3d.metrics import Report, evaluate
 from ident3d.metrics.score import plain
 from ident3d.progress import progress_bar
 from ident3d.training.accumulation import untracked_statistics
 from ident3d.training.folders import finished, held_out_folder, mismatch, otherness, overlaps
-from ident3d.training.memory import keep_memory
 from ident3d.training.pixels import Pixels
 from ident3d.training.precision import autocast
 from ident3d.training.processes import device_of, on_device

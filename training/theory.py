@@ -15,12 +15,12 @@ from ident3d.errors import UserError
 from ident3d.loaders.files import sha256, write_json
 from ident3d.loaders.folder import differences
 from ident3d.loaders.lease import lease
+from ident3d.memory import keep_memory
 from ident3d.root import data_root
 from ident3d.training import checkpoint
 from ident3d.training.encoders import parameter_groups
 from ident3d.training.ground_truth import global_minimum
 from ident3d.training.log import Log, batch_scores, check_finite, collapsed
-from ident3d.training.memory import keep_memory
 from ident3d.training.mixing import Whitening, mixing_named
 from ident3d.training.perceptron import Perceptron, perceptron
 from ident3d.training.precision import autocast

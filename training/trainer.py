@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from ident3d.errors import UserError
+from ident3d.memory import keep_memory
 from ident3d.training import checkpoint
 from ident3d.training.accumulation import accumulated_backward
 from ident3d.training.log import Log, batch_scores, check_finite, collapsed
-from ident3d.training.memory import keep_memory
 from ident3d.training.parts import Parts, built, opened
 from ident3d.training.precision import autocast
 from ident3d.training.processes import place

@@ -19,7 +19,7 @@ from ident3d.training.steps import rate_factor
 
 FAULTS = """
 import resource, sys, torch
-from ident3d.training.memory import keep_memory
+from ident3d.memory import keep_memory
 torch.set_num_threads(1)
 assert sys.argv[1] == "as usual" or keep_memory()
 for _ in range(10):  # the heap finds its size in the first five

@@ -125,8 +125,9 @@ class Whitening(nn.Module):
         self.wanted = some is not None
         mean, weight = torch.zeros(width), torch.eye(width)
         if some is not None:
-            values, vectors = torch.linalg.eigh(some.double().T.cov())
-            mean, weight = some.mean(0), (vectors / values.clamp_min(1e-12 * values[-1]).sqrt()).float()
+            some = some.cpu().double()  # not every GPU has float64
+            values, vectors = torch.linalg.eigh(some.T.cov())
+            mean, weight = some.mean(0).float(), (vectors / values.clamp_min(1e-12 * values[-1]).sqrt()).float()
         self.register_buffer("mean", mean)
         self.register_buffer("weight", weight)
 

@@ -1,9 +1,6 @@
 """The theory bench: latents drawn on the device, mixed, and identified again, in minutes instead of GPU days."""
 
-import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from ident3d.errors import UserError
-from ident3d.loaders.files import sha256, write_json
-from ident3d.loaders.folder import differences
-from ident3d.loaders.lease import lease
 from ident3d.memory import keep_memory
 from ident3d.root import data_root
 from ident3d.training import checkpoint
@@ -25,16 +19,14 @@ from ident3d.training.mixing import Whitening, mixing_named
 from ident3d.training.perceptron import Perceptron, perceptron
 from ident3d.training.precision import autocast
 from ident3d.training.processes import device_of
-from ident3d.training.run import circumstances
 from ident3d.training.sampling import Sampler, sampler
 from ident3d.training.spaces import Box, OutputSpace, output_space
 from ident3d.training.steps import rate_factor, seed_of, set_rates
 from ident3d.training.stopping import stoppable
 from ident3d.training.synthetic import Synthetic, completed
+from ident3d.training.theory_folder import default_name, opened
 from ident3d.training.theory_loss import TheoryLoss
 
-FILE = "run.json"
-FORMAT, FORMAT_VERSION = "ident3d-mixing", 1
 PAPER = Synthetic()
 MARGIN, SOME, WHITENED = 1.3, 10_000, 3
 
@@ -89,7 +81,7 @@ def mixing(
     work = replace(work, path=path)
     optimiser = optimiser_of(work)
     rates = [group["lr"] for group in optimiser.param_groups]
-    with opened(work, where, resume), stoppable() as asked_to_stop:
+    with opened(path, s, where, resume) as held, stoppable() as asked_to_stop:
         first = saved = restored(work, optimiser)
         log = Log(path, first, s.steps or 0, show=show_progress, tensorboard=False)
         try:
@@ -100,6 +92,7 @@ def mixing(
                 stop = asked_to_stop()
                 to_save = done % save_every == 0 or done == s.steps or stop
                 if to_save or done % log_every == 0 or done == first + 1:
+                    held.check()
                     check_finite(float(loss), done, saved)
                     if collapsed(codes):
                         log.say(f"By step {done:,} all codes are the same: the encoder has collapsed.")
@@ -135,7 +128,8 @@ def built(settings: Synthetic, device: torch.device) -> Mixed:
     """The parts of a run at its first step; whatever does not fit is refused here."""
     s = completed(settings)
     g, draws = mixing_named(s.mixing, s.dim, seed=s.seed).to(device), sampler(s)
-    z = draws.draw(SOME if s.whiten else 2, torch.Generator(device).manual_seed(seed_of(s.seed, 0, WHITENED)))[0]
+    some = SOME if s.whiten or s.bound is None else 2
+    z = draws.draw(some, torch.Generator(device).manual_seed(seed_of(s.seed, 0, WHITENED)))[0]
     with torch.no_grad():
         x = g(z)
     if not isinstance(x, Tensor) or x.ndim != 2 or len(x) != len(z):
@@ -185,41 +179,6 @@ def learnt(work: Mixed) -> dict[str, Any]:
     return facts
 
 
-@contextmanager
-def opened(work: Mixed, device: torch.device, resume: bool) -> Iterator[None]:
-    """Hold the run's folder, new or begun with the same settings."""
-    path, recorded = work.path, work.settings.as_dict()
-    assert path is not None
-    if (path / checkpoint.FILE).exists():
-        if not resume:
-            raise UserError(f"{path} holds a run already; go on with --resume, or choose another --out.")
-        if found := differences(open_mixing(path).as_dict(), recorded):
-            raise UserError(f"{path} was begun with other settings ({'; '.join(found)}).")
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        holding = lease(path)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}.") from None
-    with holding:
-        if not (path / checkpoint.FILE).exists():
-            content: dict[str, object] = {"format": FORMAT, "format_version": FORMAT_VERSION, "settings": recorded}
-            write_json(path / FILE, content | {"facts": circumstances(device)})
-        yield
-
-
-def open_mixing(path: Path) -> Synthetic:
-    """The settings that a run's folder records."""
-    try:
-        content = json.loads((path / FILE).read_text(encoding="utf-8"))
-        if content["format"] != FORMAT or content["format_version"] != FORMAT_VERSION:
-            raise UserError(f"{path / FILE} has another format than this ident3d reads.")
-        return Synthetic.from_dict(content["settings"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"{path / FILE} does not say what a run on mixed latents must: {error!r}.") from None
-
-
 def restored(work: Mixed, optimiser: torch.optim.Optimizer) -> int:
     """The step that the folder's checkpoint stands at, its state now in the parts; 0 without one."""
     assert work.path is not None
@@ -230,12 +189,6 @@ def restored(work: Mixed, optimiser: torch.optim.Optimizer) -> int:
     checkpoint.restore(work.loss, kept.part(checkpoint.OBJECTIVE), f"loss {work.settings.loss}")
     checkpoint.restore_optimiser(optimiser, kept.part(checkpoint.OPTIMISER))
     return kept.step
-
-
-def default_name(s: Synthetic) -> str:
-    """<latent space>-<conditional>-<model space>-<hash of all settings>."""
-    digest = sha256(json.dumps(s.as_dict(), sort_keys=True).encode())[:8]
-    return f"{s.latent_space}-{'supervised' if s.supervised else s.cond}-{s.space}-{digest}"
 
 
 def seconds_of_step(settings: Synthetic, steps: int = 4) -> float:

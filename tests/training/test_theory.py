@@ -20,7 +20,8 @@ from ident3d.training.ground_truth import global_minimum
 from ident3d.training.log import read_log
 from ident3d.training.sampling import sampler
 from ident3d.training.synthetic import CONDITIONALS, MARGINALS, Synthetic, completed, spread_out
-from ident3d.training.theory import built, default_name, mixing
+from ident3d.training.theory import built, mixing
+from ident3d.training.theory_folder import default_name
 from ident3d.training.theory_loss import TheoryLoss
 from ident3d.training.theory_scores import score
 from ident3d.training.theory_tables import blocks
@@ -130,6 +131,25 @@ def test_a_run_is_not_overwritten_or_mixed_up(tmp_path: Path) -> None:
         run(tmp_path / "run", resume=True)
 
 
+def test_a_run_whose_folder_was_taken_over_writes_nothing_more(tmp_path: Path) -> None:
+    """As one that was stopped for minutes finds it when it wakes: another process has finished the run meanwhile."""
+    path, stepping, calls = tmp_path / "run", theory.one_step, []
+
+    def overtaken(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 5:
+            (claim,) = path.glob(".lease-*")
+            claim.write_text(json.dumps({"host": "elsewhere", "pid": 7}))
+        return stepping(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(theory, "one_step", overtaken)
+        with pytest.raises(UserError, match="process 7 on elsewhere took over"):
+            run(path, save_every=3)
+    assert checkpoint.load(path).step == 3
+    assert read_log(path)[-1]["step"] == 3
+
+
 def test_every_setting_is_in_the_default_name() -> None:
     s = completed(SMALL)
     assert default_name(s).startswith("box-normal-box-")
@@ -175,8 +195,9 @@ def test_the_minimum_is_below_every_other_scale() -> None:
         assert total > least.loss + 3 * least.error
 
 
-def test_the_box_starts_at_the_best_scale() -> None:
-    s = built(SMALL, CPU).settings
+@pytest.mark.parametrize("whiten", [True, False])
+def test_the_box_starts_at_the_best_scale(whiten: bool) -> None:
+    s = built(replace(SMALL, whiten=whiten), CPU).settings
     assert s.bound is not None
     assert s.bound == pytest.approx(1.3 * global_minimum(completed(SMALL), steps=100).scale, rel=0.05)
 

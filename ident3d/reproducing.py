@@ -115,6 +115,8 @@ def plan(
     """All cells asked for, world by world, row by row."""
     if not seeds:
         raise UserError("Name at least one seed.")
+    if len(set(seeds)) < len(seeds):
+        raise UserError("A seed is named twice.")
     return [
         Cell(world, data, row, seed, folder / world / f"{row.name}-seed{seed}")
         for world, data in experiments.worlds_of(experiment, profile, worlds).items()

@@ -84,8 +84,6 @@ def fixed_diagonals(s: Synthetic, loss: TheoryLoss) -> nn.ModuleList:
     truths = [[a - b for a, b in zip(s.lambdas[0], s.hard, strict=True)]] if s.hard else s.lambdas
     for member, truth in zip(loss.members, truths, strict=False):
         if isinstance(member, Objective) and member.precision is not None:
-            if min(truth) <= 0:
-                raise UserError("The best Λ̂ is Λ⁺ - Λ⁻, so --lambda is above --hard-lambda in every dimension.")
             own = Positive(truth)
             member.precision = own
             found.append(own)

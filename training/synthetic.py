@@ -119,6 +119,8 @@ def with_loss(s: Synthetic) -> Synthetic:
         raise UserError(f"--model-p is the power of an L_δ loss; the loss {loss} has none.")
     if s.hard and loss not in ("aninfonce", "infonce", "delta"):
         raise UserError(f"--hard-lambda works with the losses aninfonce, infonce and delta, not with {loss}.")
+    if s.hard and loss == "aninfonce" and any(hard >= own for own, hard in zip(s.lambdas[0], s.hard, strict=True)):
+        raise UserError("The best Λ̂ is Λ⁺ - Λ⁻, so --lambda is above --hard-lambda in every dimension.")
     power = 2.0 if s.model_p is None and loss in ("delta", "au") else s.model_p
     return replace(s, space=space, loss=loss, model_p=power)
 
@@ -139,6 +141,8 @@ def check_numbers(s: Synthetic) -> None:
             raise UserError(f"--{name.replace('_', '-')} is a number of at least 0, not {value:g}.")
     if s.model_p is not None and not 1 <= s.model_p < float("inf"):
         raise UserError(f"--model-p is a number of at least 1, not {s.model_p:g}.")
+    if not 0 <= s.alpha <= 1:
+        raise UserError(f"--alpha shares out alignment and uniformity, so it lies between 0 and 1, not at {s.alpha:g}.")
     if not 0 <= s.seed < 2**63:
         raise UserError(f"The seed is a whole number from 0 to 2**63 - 1, not {s.seed}.")
 

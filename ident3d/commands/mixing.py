@@ -10,6 +10,14 @@ from ident3d.commands.options import json_option, root_option
 from ident3d.errors import UserError
 
 
+def start_of_bound(text: str) -> float | None:
+    """ "14.1" → 14.1; None for "match"."""
+    try:
+        return None if text == "match" else float(text)
+    except ValueError:
+        raise UserError(f"--bound takes a number above 0, or match, not {text!r}.") from None
+
+
 def numbers(option: str, text: str) -> tuple[float, ...]:
     """ "5,25" → (5.0, 25.0)."""
     try:
@@ -94,8 +102,8 @@ def mixing(
     settings = Synthetic(
         **options,
         lambdas=tuple(numbers("lambda", given) for given in lambdas),
-        hard=numbers("hard-lambda", hard) if hard else (),
-        bound=None if bound == "match" else numbers("bound", bound)[0],
+        hard=() if hard is None else numbers("hard-lambda", hard),
+        bound=start_of_bound(bound),
     )
     try:
         work = mixing(

@@ -180,6 +180,7 @@ def test_seeds_and_folders(tmp_path: Path) -> None:
         ("tabel1", "Did you mean 'table1'?"),
         ("table1 --rows sphere-norm", "Did you mean 'sphere-normal'?"),
         ("table1 --profile min", "Did you mean 'mini'?"),
+        ("table1 --seeds 0,1,0", "A seed is named twice."),
         ("table1 --workers 0", "--workers is at least 1"),
     ],
 )

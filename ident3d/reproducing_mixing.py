@@ -18,6 +18,7 @@ from ident3d.loaders.lease import Busy
 from ident3d.processors import cores
 from ident3d.progress import progress_bar
 from ident3d.training.log import read_log
+from ident3d.training.processes import device_of, torch_threads
 from ident3d.training.run import circumstances
 from ident3d.training.synthetic import completed
 from ident3d.training.theory import mixing, seconds_of_step
@@ -36,17 +37,17 @@ def estimate(cells: Sequence[Cell[Latents]], device: str, workers: int | None) -
         s = completed(cell.data.settings_of(cell.row, cell.seed))
         kind = (s.encoder, s.batch, s.dim, s.space, s.loss, s.model_p, s.supervised, len(s.lambdas), bool(s.hard))
         if kind not in known:
-            known[kind] = seconds_of_step(s)
-        seconds += known[kind] * (s.steps or 0)
-    side = processes(device, workers, len(cells))
-    where = "CPU hours on one thread each" if device in ("auto", "cpu") else f"hours on the CPU, {device} not tried"
+            with torch_threads(1):
+                known[kind] = seconds_of_step(s)
+        seconds += known[kind] * max(0, (s.steps or 0) - steps_done(cell))
+    side, where = processes(device, workers, len(cells)), device_of(device)
+    where = "CPU hours on one thread each" if where.type == "cpu" else f"hours on the CPU, {where} not tried"
     return [f"{len(cells)} rows to do, {side} at a time; about {seconds / 3600:.1f} {where}."]
 
 
 def processes(device: str, workers: int | None, cells: int) -> int:
     """How many cells run at once: as many as asked for, else one on each core, or one on a GPU."""
-    on_cpu = device == "cpu" or (device == "auto" and not torch.cuda.is_available())
-    return min(cells, workers or (cores() if on_cpu else 1))
+    return min(cells, workers or (cores() if device_of(device).type == "cpu" else 1))
 
 
 def run_cells(
@@ -54,17 +55,20 @@ def run_cells(
 ) -> Iterator[Cell[Latents]]:
     """Finish the cells, several at a time; gives each that is finished. What another process is at is left to it.
 
-    An interrupt is passed on, and every run ends after its step, saved. The first that fails ends the others so, too.
+    An interrupt is passed on, and every run ends after its step, saved. One that fails does not end the others: it is
+    said, and raised once they are done.
     """
     spawn = multiprocessing.get_context("spawn")  # a fork would share torch's threads
     waiting, running = list(cells), dict[Any, tuple[Cell[Latents], Connection]]()
     total = sum(completed(cell.data.settings_of(cell.row, cell.seed)).steps or 0 for cell in cells)
-    finished_steps = 0
+    finished_steps, failures = 0, list[str]()
     with progress_bar(total, "steps", show=show_progress) as bar:
         try:
             while waiting or running:
                 while waiting and len(running) < processes(device, workers, len(cells)):
                     cell = waiting.pop(0)
+                    if cell.done:  # by another process, since this one began
+                        continue
                     ours, theirs = spawn.Pipe(duplex=False)
                     process = spawn.Process(target=run_cell_apart, args=(cell, device, theirs))
                     process.start()
@@ -73,7 +77,7 @@ def run_cells(
                 time.sleep(POLL)
                 for process in [process for process in running if not process.is_alive()]:
                     cell, told = running.pop(process)
-                    refuse(cell, process.exitcode, told, say)
+                    failures += failure(cell, process.exitcode, told, say)
                     finished_steps += steps_done(cell)
                     if cell.done:
                         say(f"[{len(cells) - len(waiting) - len(running)}/{len(cells)}] {label(cell)}")
@@ -84,6 +88,8 @@ def run_cells(
                 process.terminate()
             for process in running:
                 process.join()
+    if failures:
+        raise UserError(" ".join(failures))
 
 
 def steps_done(cell: Cell[Latents]) -> int:
@@ -95,18 +101,20 @@ def label(cell: Cell[Latents]) -> str:
     return f"{cell.world}: {cell.row.name}, seed {cell.seed}"
 
 
-def refuse(cell: Cell[Latents], code: int | None, told: Connection, say: Say) -> None:
-    """Raise what a process that has ended says, if it did not finish its cell."""
+def failure(cell: Cell[Latents], code: int | None, told: Connection, say: Say) -> list[str]:
+    """What a process that has ended says, said, if it did not finish its cell; nothing if it did or left it."""
     sentence = None
     with told, suppress(EOFError):
         sentence = told.recv()
     if cell.done:
-        return
+        return []
     if code == INTERRUPTED:
         raise KeyboardInterrupt
-    if code != BUSY:
-        raise UserError(sentence or f"The run of {label(cell)} ended with exit code {code}.")
-    say(f"{LEFT}: {sentence}")
+    if code == BUSY:
+        say(f"{LEFT}: {sentence}")
+        return []
+    say(f"Failed: {label(cell)}: {sentence or f'exit code {code}'}")
+    return [sentence or f"The run of {label(cell)} ended with exit code {code}."]
 
 
 def run_cell_apart(cell: Cell[Latents], device: str, told: Connection) -> None:
@@ -137,9 +145,9 @@ def asked_for(cell: Cell[Latents]) -> dict[str, Any]:
 
 def run_cell(cell: Cell[Latents], device: str) -> None:
     """Train, score and write down one row; a run that was interrupted goes on."""
-    settings = cell.data.settings_of(cell.row, cell.seed)
+    began = circumstances(device_of(device))
     work = mixing(
-        settings,
+        cell.data.settings_of(cell.row, cell.seed),
         out=cell.folder,
         device=device,
         resume=True,
@@ -149,14 +157,6 @@ def run_cell(cell: Cell[Latents], device: str) -> None:
     )
     found = score(work)
     log = read_log(cell.folder)
-    where = next(work.encoder.parameters()).device
-    facts: dict[str, Any] = {
-        **asked_for(cell),
-        "used": work.settings.as_dict(),
-        **found["facts"],
-        **circumstances(where),
-    }
+    facts = {**asked_for(cell), "used": work.settings.as_dict(), **found["facts"], **began}
     facts["cpu_seconds"] = round(sum(line["cpu_seconds"] for line in log), 1)
-    if diagonals := work.loss.diagonals():
-        facts["precision"] = [diagonal.detach().cpu().tolist() for diagonal in diagonals]
     finish(cell, found["figures"], sum(line["seconds"] for line in log), facts)

@@ -15,7 +15,7 @@ from ident3d.training.log import read_log
 from ident3d.training.report import read_scores, run_sections, table, write_page
 from ident3d.training.results import Result
 from ident3d.training.run import open_run
-from ident3d.training.theory_tables import plotted, precision_chart, theory_parts
+from ident3d.training.theory_tables import over_training, plotted, theory_parts
 
 NAME = "table"
 SUPERVISED = "supervised "
@@ -139,7 +139,7 @@ def section(folder: Path, experiment: Experiment, world: str, results: Sequence[
             label: [(line["step"], line[name]) for line in log if isinstance(line.get(name), int | float)]
             for name, label in (("r2", "R²"), ("mcc", "MCC"))
         }
-        charts += [line_chart(curves, f"{result.row}, seed {result.seed}", 0, 1), precision_chart(result, log)]
+        charts += [line_chart(curves, f"{result.row}, seed {result.seed}", 0, 1), *over_training(result, log)]
     per_seed = [
         [
             result.row,

@@ -1,4 +1,4 @@
-"""Devices and ranks: which device computes, and whether this process is one of several under torchrun."""
+"""Devices, threads and ranks: what computes, and whether this process is one of several under torchrun."""
 
 import os
 from collections.abc import Iterator
@@ -46,6 +46,17 @@ def device_of(name: str, local_rank: int = 0) -> torch.device:
     elif device.type not in ("cpu", "mps"):
         raise UserError(f"ident3d trains on cpu, cuda or mps, not on {device.type}.")
     return device
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """So many threads for torch, and afterwards as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 Model = TypeVar("Model", bound=nn.Module)

@@ -10,8 +10,10 @@ from torch import Tensor, nn
 
 from ident3d.errors import UserError
 from ident3d.memory import keep_memory
+from ident3d.metrics import linear_r2
 from ident3d.root import data_root
 from ident3d.training import checkpoint
+from ident3d.training.by_lambda import halves
 from ident3d.training.encoders import parameter_groups
 from ident3d.training.ground_truth import global_minimum
 from ident3d.training.log import Log, batch_scores, check_finite, collapsed
@@ -96,7 +98,8 @@ def mixing(
                     check_finite(float(loss), done, saved)
                     if collapsed(codes):
                         log.say(f"By step {done:,} all codes are the same: the encoder has collapsed.")
-                    log.record(done, s.batch, {"loss": float(loss), **batch_scores(latents, codes), **learnt(work)})
+                    values = {"loss": float(loss), **batch_scores(latents, codes), **learnt(work, latents, codes)}
+                    log.record(done, s.batch, values)
                 if to_save:
                     state = checkpoint.state_of(
                         done, pair_of(work), work.loss, optimiser, {"epoch": 0, "batch": done}, {}
@@ -169,13 +172,15 @@ def pair_of(work: Mixed) -> nn.ModuleDict:
     return nn.ModuleDict({"mixing": work.mixing, "whitening": work.whitening, "encoder": work.encoder})
 
 
-def learnt(work: Mixed) -> dict[str, Any]:
-    """What is trained beside the encoder: the box's mean bound, and Λ̂ in increasing order."""
+def learnt(work: Mixed, latents: Tensor, codes: Tensor) -> dict[str, Any]:
+    """What the log says beside loss and scores: the box's mean bound, Λ̂ in increasing order, R² of both halves."""
     facts: dict[str, Any] = {}
     if isinstance(work.encoder.space, Box):
         facts["bound"] = round(float(work.encoder.space.widths().mean()), 5)
     if diagonals := work.loss.diagonals():
         facts["precision"] = [[round(float(value), 4) for value in row.detach().sort().values] for row in diagonals]
+    if work.settings.lambdas and len(codes) > 3 * codes.shape[1] and codes.isfinite().all():
+        facts |= halves(work.settings.lambdas, linear_r2(latents.cpu().numpy(), codes.cpu().numpy()).per_latent)
     return facts
 
 
@@ -192,7 +197,7 @@ def restored(work: Mixed, optimiser: torch.optim.Optimizer) -> int:
 
 
 def seconds_of_step(settings: Synthetic, steps: int = 4) -> float:
-    """CPU seconds of one step on one thread, the least of several; on a GPU, seconds."""
+    """CPU seconds of one step, the least of several."""
     work = built(settings, torch.device("cpu"))
     optimiser, taken = optimiser_of(work), []
     for step in range(steps):

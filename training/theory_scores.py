@@ -1,22 +1,22 @@
 """How well a run on mixed latents has identified them: R², MCC, its halves, Λ̂ beside the best Λ̂, the baselines."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from ident3d.latents.arithmetic import Float64
 from ident3d.latents.concentration import mass_to_move
 from ident3d.loaders.files import write_json
 from ident3d.metrics import linear_r2, mcc
+from ident3d.training.by_lambda import blocks, halves
 from ident3d.training.evaluating import FILE
 from ident3d.training.ground_truth import Minimum, global_minimum
 from ident3d.training.steps import seed_of
-from ident3d.training.synthetic import Synthetic, marginal_of
+from ident3d.training.synthetic import marginal_of
 from ident3d.training.theory import Mixed
-from ident3d.training.theory_tables import blocks
+from ident3d.training.theory_tables import beside_lambda
 
 COUNT, STREAM = 16_384, 4
 CHUNK = 4096
@@ -27,8 +27,8 @@ def score(work: Mixed) -> dict[str, Any]:
     """A trained run's figures and facts, on latents that it was not trained on; written into its folder if it has one.
 
     Figures are R² and MCC of the codes and of the observations themselves (the identity baseline), R² of the latents
-    that vary less (content) and more (style) where there are two values of Λ, and the deviation of Λ̂ from the Λ̂ that
-    minimises the loss at f = g⁻¹. R² is fitted on one half and scored on the other.
+    that vary less (content) and more (style) where Λ is not the same for all, and the deviation of Λ̂ from the Λ̂ that
+    minimises the loss at f = g⁻¹. R² is fitted on one half of the samples and scored on the other.
     """
     s, device = work.settings, next(work.encoder.parameters()).device
     generator = torch.Generator(device).manual_seed(seed_of(s.seed, 0, STREAM))
@@ -39,7 +39,7 @@ def score(work: Mixed) -> dict[str, Any]:
     z, h = latents.cpu().numpy(), torch.cat(codes).cpu().numpy()
     fit = linear_r2(z, h, split=True)
     figures: Figures = {"R²": float(fit), "MCC": float(mcc(z, h))}
-    figures |= halves(s, fit.per_latent)
+    figures |= halves(s.lambdas, fit.per_latent)
     figures |= {"identity R²": float(linear_r2(z, x, split=True)), "identity MCC": float(mcc(z, x))}
     facts: dict[str, Any] = {"per_latent": [round(float(value), 5) for value in fit.per_latent]}
     if s.marginal == "vmf" or (s.latent_space == "box" and s.marginal != "uniform"):
@@ -48,19 +48,12 @@ def score(work: Mixed) -> dict[str, Any]:
         least = global_minimum(s)
         facts["minimum"] = vars(least)
         figures |= beside(work, least)
+    if diagonals := work.loss.diagonals():
+        facts["precision"] = [diagonal.detach().cpu().tolist() for diagonal in diagonals]
     found = {"figures": figures, "facts": facts}
     if work.path:
         write_json(work.path / FILE, found | {"count": COUNT})
     return found
-
-
-def halves(s: Synthetic, per_latent: Float64) -> Figures:
-    """Mean R² of the latents of the largest Λ (content) and of the others (style), with one Λ that is not constant."""
-    if len(s.lambdas) != 1 or len(set(s.lambdas[0])) == 1:
-        return {}
-    order = np.argsort(s.lambdas[0], kind="stable")
-    style, content = np.array_split(order, 2)
-    return {"R² content": float(per_latent[content].mean()), "R² style": float(per_latent[style].mean())}
 
 
 def beside(work: Mixed, least: Minimum) -> Figures:
@@ -73,9 +66,10 @@ def beside(work: Mixed, least: Minimum) -> Figures:
     return {"Λ̂ off": float(max(deviations))} if deviations else {}
 
 
-def text(found: Mapping[str, Any]) -> str:
-    """A run's figures, one on a line."""
+def text(found: Mapping[str, Any], lambdas: Sequence[Sequence[float]] = ()) -> str:
+    """A run's figures, one on a line; and for every Λ the best Λ̂ and the run's."""
     lines = [f"{name:<14} {value:.4f}" for name, value in found["figures"].items()]
     if "minimum" in found["facts"]:
         lines.append(f"{'loss at f = g⁻¹':<14} {found['facts']['minimum']['loss']:.4f}")
+    lines += [f"Λ {truth}: best Λ̂ {best}, here {ours}" for truth, best, ours in beside_lambda(lambdas, found["facts"])]
     return "\n".join(lines)

@@ -6,10 +6,16 @@ from typing import Any
 
 from tabulate import tabulate
 
+from ident3d.training.by_lambda import blocks
 from ident3d.training.charts import line_chart
 from ident3d.training.experiments import Experiment, Plot
 from ident3d.training.results import Result
+from ident3d.training.synthetic import Synthetic, completed
 
+UNSET = {
+    "steps": f"{completed(Synthetic()).steps}, supervised {completed(Synthetic(supervised=True)).steps}",
+    "bound": "the best scale at f = g⁻¹",
+}
 PRECISIONS = ("row", "seed", "Λ", "Λ̂ that minimises the loss at f = g⁻¹", "Λ̂ here")
 
 
@@ -35,28 +41,22 @@ def unfinished(experiment: Experiment, results: Sequence[Result]) -> str:
 
 def precision_rows(results: Sequence[Result]) -> list[list[str]]:
     """Λ, the Λ̂ that minimises the loss at f = g⁻¹, and Λ̂ of each result and process, as means over equal Λ."""
+    return [
+        [result.row, str(result.seed), *shown]
+        for result in results
+        for shown in beside_lambda(result.facts["settings"]["lambdas"], result.facts)
+    ]
+
+
+def beside_lambda(lambdas: Sequence[Sequence[float]], facts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """For each process Λ, the best Λ̂ and the run's; nothing where the loss has none."""
     lines = []
-    for result in results:
-        facts = result.facts
-        for process, ours in enumerate(facts.get("precision", [])):
-            truth, best = facts["settings"]["lambdas"][process], facts["minimum"]["precision"][process]
-            shown = [[values[0] for values in blocks(truth, truth)]]
-            shown += [[mean(values) for values in blocks(truth, found)] for found in (best, ours)]
-            lines.append([result.row, str(result.seed), *(", ".join(f"{x:.4g}" for x in some) for some in shown)])
+    for process, ours in enumerate(facts.get("precision", [])):
+        truth, best = lambdas[process], facts["minimum"]["precision"][process]
+        means = ([mean(block) for block in blocks(truth, values)] for values in (truth, best, ours))
+        first, second, third = (", ".join(f"{value:.4g}" for value in some) for some in means)
+        lines.append((first, second, third))
     return lines
-
-
-def blocks(truth: Sequence[float], values: Sequence[float]) -> list[list[float]]:
-    """The values in increasing order, in as many blocks, of the same sizes, as there are different values in `truth`.
-
-    Λ̂ is known up to a permutation, so its smallest entries are those of the smallest Λ.
-    """
-    ordered, found, start = sorted(values), [], 0
-    for value in sorted(set(truth)):
-        count = list(truth).count(value)
-        found.append(ordered[start : start + count])
-        start += count
-    return found
 
 
 def changed_settings(experiment: Experiment, profile: str) -> list[list[str]]:
@@ -65,14 +65,14 @@ def changed_settings(experiment: Experiment, profile: str) -> list[list[str]]:
         return []
     paper, here = (next(iter(experiment.profiles[name].values())) for name in ("paper", profile))
     theirs, ours = paper.settings.as_dict(), here.settings.as_dict()
-    lines = [[name, words(theirs[name]), words(ours[name])] for name in ours if ours[name] != theirs[name]]
+    lines = [[name, words(name, theirs[name]), words(name, ours[name])] for name in ours if ours[name] != theirs[name]]
     special = {"supervised rows": here.supervised, **here.tuned}
-    changes = (", ".join(f"{k} {words(v)}" for k, v in change.items()) for change in special.values())
+    changes = (", ".join(f"{k} {words(k, v)}" for k, v in change.items()) for change in special.values())
     return lines + [[name, "", change] for name, change in zip(special, changes, strict=True) if change]
 
 
-def words(value: Any) -> str:
-    return "as fits" if value is None else str(value)
+def words(name: str, value: Any) -> str:
+    return UNSET.get(name, "as fits") if value is None else str(value)
 
 
 def plotted(plot: Plot, results: Sequence[Result]) -> str:
@@ -88,15 +88,19 @@ def plotted(plot: Plot, results: Sequence[Result]) -> str:
     return line_chart(curves, plot.title, 0, 1, left=left, mark=plot.mark)
 
 
-def precision_chart(result: Result, log: Sequence[Mapping[str, Any]]) -> str:
-    """Λ̂ over training, as the mean of each of up to four blocks of equal Λ, with Λ beside it."""
-    lines = [line for line in log if line.get("precision")]
-    if not lines:
-        return ""
-    truth = result.facts["settings"]["lambdas"][0]
-    levels = sorted(set(truth))[:4]
-    curves = {
-        f"Λ = {level:g}": [(line["step"], mean(blocks(truth, line["precision"][0])[k])) for line in lines]
-        for k, level in enumerate(levels)
+def over_training(result: Result, log: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Λ̂ over training as the mean of each of up to four blocks of equal Λ, with Λ beside two; R² of both halves."""
+    name = f"{result.row}, seed {result.seed}"
+    curves: dict[str, list[tuple[float, float]]] = {}
+    if lines := [line for line in log if line.get("precision")]:
+        truth = result.facts["settings"]["lambdas"][0]
+        levels = sorted(set(truth))[:4]
+        for k, level in enumerate(levels):
+            curves[f"Λ̂ for Λ = {level:g}"] = [(x["step"], mean(blocks(truth, x["precision"][0])[k])) for x in lines]
+        if len(levels) <= 2:
+            curves |= {f"Λ = {level:g}": [(line["step"], level) for line in lines] for level in levels}
+    halves = {
+        label: [(line["step"], line[label]) for line in log if line.get(label) is not None]
+        for label in ("R² content", "R² style")
     }
-    return line_chart(curves, f"Λ̂ of {result.row}, seed {result.seed}", 0)
+    return [line_chart(curves, f"Λ̂ of {name}", 0), line_chart(halves, f"R² of {name}", 0, 1)]

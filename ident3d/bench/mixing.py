@@ -10,10 +10,10 @@ from tabulate import tabulate
 from torch import Tensor
 
 from ident3d.bench.losses import naive_delta, naive_sphere
-from ident3d.bench.train import torch_threads
 from ident3d.errors import UserError
 from ident3d.memory import keep_memory
 from ident3d.progress import progress_bar
+from ident3d.training.processes import torch_threads
 from ident3d.training.synthetic import Synthetic
 from ident3d.training.theory import Mixed, built, one_step, optimiser_of
 

@@ -3,7 +3,6 @@
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from ident3d.loaders.pair_dataset import PairDataset
 from ident3d.progress import progress_bar
 from ident3d.training.log import read_log
 from ident3d.training.precision import cpu_has_bf16
+from ident3d.training.processes import torch_threads
 from ident3d.training.run import new_encoder
 from ident3d.training.settings import Settings, completed
 from ident3d.training.trainer import train
@@ -122,13 +122,3 @@ def least(steps: Iterator[Any], count: int) -> float:
             break
         taken.append(time.process_time() - start)
     return min(taken[WARM_UP:] or taken)
-
-
-@contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -113,5 +113,8 @@ def mixing(
         click.echo("\nInterrupted; the same command with --resume goes on from the last checkpoint.", err=True)
         return 130
     found = score(work)
-    click.echo(json.dumps({"run": str(work.path), **found}, indent=2) if as_json else f"{text(found)}\n\n{work.path}")
+    if as_json:
+        click.echo(json.dumps({"run": str(work.path), **found}, indent=2))
+    else:
+        click.echo(f"{text(found, work.settings.lambdas)}\n\n{work.path}")
     return 0

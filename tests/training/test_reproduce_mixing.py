@@ -65,7 +65,10 @@ def test_lambda_stands_beside_the_best_one(tmp_path: Path) -> None:
     assert truth == (5, 25)
     assert best == pytest.approx((5, 25), rel=0.5)
     assert ours == pytest.approx((0.69, 0.69), abs=0.2)  # hardly moved from where they start
-    assert "Λ̂ of aninfonce-25, seed 0" in (folder / "report.html").read_text()
+    report = (folder / "report.html").read_text()
+    assert "Λ̂ of aninfonce-25, seed 0" in report
+    assert "<title>Λ = 25</title>" in report
+    assert "<title>R² style</title>" in report
 
 
 def test_a_killed_experiment_goes_on(tmp_path: Path) -> None:
@@ -110,6 +113,20 @@ def test_a_failing_row_is_one_sentence(tmp_path: Path) -> None:
     broken = replace(SMALL, profiles={"tiny": {"mixing": Latents(replace(TINY, mixing="own_mixing:flat"))}})
     with pytest.raises(UserError, match="one row of numbers for each"):
         reproduce("", profile="tiny", rows=["box-normal-p2"], root=tmp_path, experiment=broken, say=lambda _: None)
+
+
+def test_a_failing_row_ends_no_other(tmp_path: Path) -> None:
+    tuned = {"box-normal-p2": {"lr": 1e30}}
+    one_fails = replace(SMALL, profiles={"tiny": {"mixing": Latents(TINY, tuned=tuned)}})
+    said: list[str] = []
+    with pytest.raises(UserError, match="The loss is") as failed:
+        reproduce(
+            "", profile="tiny", rows=["box-normal-p2", "box-normal-p3"], workers=1, out=tmp_path, experiment=one_fails,
+            say=said.append, show_progress=False,
+        )  # fmt: skip
+    assert any(sentence.startswith(f"Failed: mixing: box-normal-p2, seed 0: {failed.value}") for sentence in said)
+    assert (tmp_path / "mixing/box-normal-p3-seed0" / FILE).exists()
+    assert "box-normal-p3" in (tmp_path / "table.md").read_text()
 
 
 def test_every_row_of_every_profile_is_accepted() -> None:
@@ -160,6 +177,8 @@ def test_a_papers_figure_is_printed_as_it_stands_there() -> None:
 def test_settings_that_differ_are_told() -> None:
     lines = {line[0]: line[1:] for line in changed_settings(TABLE1, "mini")}
     assert lines["batch"] == ["6144", "256"]
+    assert lines["steps"][0] == "300000, supervised 100000"
+    assert lines["bound"] == ["1.0", "the best scale at f = g⁻¹"]
     assert "seed" not in lines
     assert "steps" in lines["supervised rows"][1]
 

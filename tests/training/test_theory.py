@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.training import checkpoint, theory
+from ident3d.training.by_lambda import blocks, halves
 from ident3d.training.ground_truth import global_minimum
 from ident3d.training.log import read_log
 from ident3d.training.sampling import sampler
@@ -24,7 +25,6 @@ from ident3d.training.theory import built, mixing
 from ident3d.training.theory_folder import default_name
 from ident3d.training.theory_loss import TheoryLoss
 from ident3d.training.theory_scores import score
-from ident3d.training.theory_tables import blocks
 
 SMALL = Synthetic(dim=4, encoder="32x2", whiten=True, bound=None, batch=128, steps=12, lr=3e-3, schedule="cosine")
 CPU = torch.device("cpu")
@@ -172,6 +172,7 @@ def test_lambda_is_learnt_towards_the_best(tmp_path: Path) -> None:
     assert found["figures"]["Λ̂ off"] == pytest.approx(off)
     assert {"R² content", "R² style"} <= found["figures"].keys()
     lines = [line["precision"] for line in read_log(tmp_path / "run")]
+    assert read_log(tmp_path / "run")[-1]["R² content"] > 0.5
     assert lines[-1][0] == pytest.approx(sorted(work.loss.diagonals()[0].tolist()), abs=1e-4)
 
 
@@ -204,6 +205,14 @@ def test_the_box_starts_at_the_best_scale(whiten: bool) -> None:
 
 def test_blocks_know_no_order() -> None:
     assert blocks([25, 5, 25, 5], [1, 4, 3, 2]) == [[1, 2], [3, 4]]
+
+
+def test_content_varies_less_than_style() -> None:
+    r2 = np.array([0.1, 0.2, 0.6])
+    assert halves(((5.0, 25.0, 25.0),), r2) == pytest.approx({"R² style": 0.1, "R² content": 0.4})
+    assert halves(((25.0, 5.0, 5.0),), r2) == pytest.approx({"R² content": 0.1, "R² style": 0.4})
+    assert halves(((5.0, 5.0, 5.0),), r2) == {}
+    assert halves(((5.0, 25.0, 25.0), (25.0, 5.0, 5.0)), r2) == {}
 
 
 def test_the_defaults_are_the_papers() -> None:
@@ -293,6 +302,8 @@ def test_the_command(tmp_path: Path) -> None:
     again = CliRunner().invoke(main, ["mixing", *options, "--out", str(tmp_path / "run"), "--resume"])
     assert again.exit_code == 0
     assert "R² style" in again.stdout
+    assert "Λ 5, 25: best Λ̂ " in again.stdout
+    assert len(found["facts"]["precision"][0]) == 4
 
 
 def test_spread_out() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from ident3d.loaders.files import write_json
 from ident3d.training.experiments import Data, Row
 from ident3d.training.results import FILE, Result
-from ident3d.training.theory_experiments import Latents
+from ident3d.training.theory_rows import Latents
 
 LEFT = "Left to another process"
 Say = Callable[[str], None]

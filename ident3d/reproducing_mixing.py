@@ -22,7 +22,7 @@ from ident3d.training.processes import device_of, torch_threads
 from ident3d.training.run import circumstances
 from ident3d.training.synthetic import completed
 from ident3d.training.theory import mixing, seconds_of_step
-from ident3d.training.theory_experiments import Latents
+from ident3d.training.theory_rows import Latents
 from ident3d.training.theory_scores import score
 
 POLL = 0.2  # seconds between looks at the processes
@@ -41,8 +41,8 @@ def estimate(cells: Sequence[Cell[Latents]], device: str, workers: int | None) -
                 known[kind] = seconds_of_step(s)
         seconds += known[kind] * max(0, (s.steps or 0) - steps_done(cell))
     side, where = processes(device, workers, len(cells)), device_of(device)
-    where = "CPU hours on one thread each" if where.type == "cpu" else f"hours on the CPU, {where} not tried"
-    return [f"{len(cells)} rows to do, {side} at a time; about {seconds / 3600:.1f} {where}."]
+    of = "CPU hours on one thread each" if where.type == "cpu" else f"hours on the CPU, {where} not tried"
+    return [f"{len(cells)} rows to do, {side} at a time; about {seconds / 3600:,.2f} {of}."]
 
 
 def processes(device: str, workers: int | None, cells: int) -> int:

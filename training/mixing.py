@@ -5,6 +5,7 @@ between them. A layer's weights are drawn uniformly from (-1, 1), again and agai
 the best of 25,000 draws. So the inverse keeps its digits, and the minimum of a loss can be estimated at f = g⁻¹.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -19,12 +20,15 @@ from ident3d.training.by_path import own_module
 SLOPE = 0.2
 LAYERS = 3
 DRAWS = 25_000  # whose smallest condition number is the threshold
-BLOCK, MOST_BLOCKS = 5_000, 50  # draws at once; the best of 250,000 is taken where none is below the threshold
+MOST_DRAWS = 250_000  # whose best is taken where none is below the threshold
+MOST_LATENTS = 128  # condition numbers of so many larger matrices take an hour
 
 
 class Mixing(nn.Module):
     """x = φ(… φ(z W_1) …) W_L, φ the leaky ReLU of slope 0.2, each W_l (d, d) with columns of length 1.
 
+    z is a row, so it is each output's weights that have length 1. In the public code, where weights stand left of a
+    column z, it is each input's; condition numbers and the identity baseline's scores are the same.
     The weights are buffers: they belong to the data and are never trained.
     """
 
@@ -56,6 +60,11 @@ def new_mixing(dim: int, *, layers: int = LAYERS, seed: int = 0) -> Mixing:
     """The papers' mixing of `dim` latents; the same for the same numbers."""
     if dim < 2:
         raise UserError(f"There is nothing to mix in {dim} dimension{'s' * (dim != 1)}; take at least 2.")
+    if dim > MOST_LATENTS:
+        raise UserError(
+            f"The papers' mixing is drawn for at most {MOST_LATENTS} latents, not {dim}; give a mixing of your own as "
+            "package.module:name."
+        )
     if layers < 1:
         raise UserError(f"A mixing has at least 1 layer, not {layers}.")
     generator = np.random.default_rng([seed, dim])
@@ -67,15 +76,14 @@ def new_mixing(dim: int, *, layers: int = LAYERS, seed: int = 0) -> Mixing:
 def best_condition(dim: int) -> float:
     """The smallest condition number among 25,000 draws."""
     generator = np.random.default_rng(dim)
-    return min(float(np.linalg.cond(columns_drawn(BLOCK, dim, generator)).min()) for _ in range(DRAWS // BLOCK))
+    return min(float(np.linalg.cond(drawn).min()) for drawn in blocks_drawn(DRAWS, dim, generator))
 
 
 def well_conditioned(dim: int, threshold: float, generator: np.random.Generator) -> Float64:
     """The first draw whose condition number is at most the threshold."""
     best: Float64 = columns_drawn(1, dim, generator)[0]
     least = np.inf
-    for _ in range(MOST_BLOCKS):
-        drawn = columns_drawn(BLOCK, dim, generator)
+    for drawn in blocks_drawn(MOST_DRAWS, dim, generator):
         condition = np.linalg.cond(drawn)
         if (enough := condition <= threshold).any():
             best = drawn[enough.argmax()]
@@ -83,6 +91,13 @@ def well_conditioned(dim: int, threshold: float, generator: np.random.Generator)
         if condition.min() < least:
             best, least = drawn[condition.argmin()], condition.min()
     return best
+
+
+def blocks_drawn(count: int, dim: int, generator: np.random.Generator) -> Iterator[Float64]:
+    """`count` matrices, as many at once as take 64 MB."""
+    at_once = min(5_000, 2**23 // dim**2)
+    for first in range(0, count, at_once):
+        yield columns_drawn(min(at_once, count - first), dim, generator)
 
 
 def columns_drawn(count: int, dim: int, generator: np.random.Generator) -> Float64:

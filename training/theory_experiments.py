@@ -1,29 +1,13 @@
 """The papers' experiments on mixed latents as data: a row is what it changes in a profile's settings."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from math import log2
 from typing import Any, Final
 
 from ident3d.training.experiments import Experiment, Figure, Plot, Row
 from ident3d.training.synthetic import Synthetic
-
-
-@dataclass(frozen=True)
-class Latents:
-    """A profile of an experiment on mixed latents: its settings, and what single rows or all supervised ones change."""
-
-    settings: Synthetic
-    rows: tuple[str, ...] = ()
-    supervised: Mapping[str, Any] = field(default_factory=dict)
-    tuned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    def settings_of(self, row: Row, seed: int) -> Synthetic:
-        """A row's settings with a seed, which is that of the mixing, the weights and the samples."""
-        change = dict(row.change or {})
-        own = self.supervised if change.get("supervised") else {}
-        return replace(self.settings, **(change | dict(own) | dict(self.tuned.get(row.name, {}))), seed=seed)
-
+from ident3d.training.theory_rows import Latents, percent, supervised
 
 # A whitened input, a small encoder and small batches reach in thousands of steps what the papers' need hundreds of
 # thousands for; the box starts at the scale that is best for the batch's size, and Λ̂ has a rate to get to its place.
@@ -46,28 +30,6 @@ def profiles(
     return {"paper": {"mixing": Latents(paper)}, "mini": {"mixing": mini}}
 
 
-def percent(**figures: float | Figure) -> dict[str, Figure]:
-    """Figures of a paper by column, with the underscores of a name as spaces."""
-    columns = {"R2": "R²", "identity": "identity R²", "supervised": "supervised R²"}
-    return {columns.get(k, k): v if isinstance(v, tuple) else (v, 0.0) for k, v in figures.items()}
-
-
-def supervised(rows: Iterable[Row], space: str = "unbounded") -> Iterator[Row]:
-    """Each row with the name of its supervised baseline, and each baseline once, before the first row that has it."""
-    seen: set[str] = set()
-    for row in rows:
-        change = dict(row.change or {})
-        kept = {name: change[name] for name in LATENT_SETTINGS if name in change}
-        if "latent_space" not in kept and "lambdas" in change:
-            kept["latent_space"] = "sphere"
-        name = "-".join(["supervised", *(str(value) for value in kept.values())])
-        if name not in seen:
-            seen.add(name)
-            yield Row(name, kept | {"supervised": True, "space": space}, {})
-        yield replace(row, baseline=name)
-
-
-LATENT_SETTINGS: Final = ("latent_space", "dim", "marginal", "marginal_sigma", "marginal_kappa")
 SPHERE: Final = {"latent_space": "sphere", "space": "sphere"}
 BOX: Final = {"latent_space": "box"}
 FREE: Final = {"latent_space": "box", "space": "unbounded"}
@@ -167,7 +129,7 @@ FIGURE2: Final = Experiment(
     ),
 )  # fmt: skip
 
-PLAIN: Final = {"loss": "simclr", "tau": 0.1}  # InfoNCE on both views, as AnInfoNCE but for Λ̂
+PLAIN: Final = {"loss": "simclr", "tau": 0.1}  # InfoNCE on both views: as AnInfoNCE with Λ̂ fixed at 1/τ = 10
 
 
 def _pairs_of(name: str, lambdas: tuple[float, ...], an: Mapping[str, Figure], plain: Mapping[str, Figure],
@@ -196,8 +158,8 @@ ANINFONCE_FIG2: Final = Experiment(
     )),
     profiles(ANINFONCE, 30_000),
     "The paper's figure at Λ₂ = 25 is from its public log, after 100,000 steps, where Λ̂ ends at 5.5 and 23.1; the "
-    "others it plots without figures. Λ̂ off: how far the mean Λ̂ of a block is from the Λ̂ that minimises the loss at "
-    "f = g⁻¹.",
+    "others it plots without figures, and our values of Λ₂ but 25 need not be its. InfoNCE's temperature of 0.1 is our "
+    "choice. Λ̂ off: how far the mean Λ̂ of a block is from the Λ̂ that minimises the loss at f = g⁻¹.",
     (Plot(
         "R² over log₂ Λ₂; line: Λ₂ = 25",
         {f"{loss} {half}": (f"R² {half}", {f"{loss}-{second:g}": log2(second) for second in SECONDS})

@@ -54,6 +54,7 @@ def test_names() -> None:
         ("paper", 4, r"take papers, papers:5 for five layers, or package\.module:name"),
         ("papers:0", 4, "at least 1 layer, not 0"),
         ("papers", 1, "at least 2"),
+        ("papers", 129, r"at most 128 latents, not 129; give a mixing of your own"),
         ("own_mixing:nothing", 4, "made a NoneType, not an nn.Module"),
         ("own_mixing:missing", 4, "has no 'missing'"),
     ],

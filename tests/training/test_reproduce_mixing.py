@@ -21,7 +21,8 @@ from ident3d.training.experiments import Row, rows_of
 from ident3d.training.log import read_log
 from ident3d.training.results import FILE
 from ident3d.training.synthetic import Synthetic, completed
-from ident3d.training.theory_experiments import ANINFONCE_FIG2, FIGURE2, TABLE1, TABLE2, THEORY, Latents
+from ident3d.training.theory_experiments import ANINFONCE_FIG2, FIGURE2, TABLE1, TABLE2, THEORY
+from ident3d.training.theory_rows import Latents
 from ident3d.training.theory_tables import changed_settings
 
 TINY = Synthetic(encoder="16x2", whiten=True, bound=None, batch=32, steps=6, lr=3e-3, dim=10)

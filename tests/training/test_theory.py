@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.training import checkpoint, theory
+from ident3d.training.anisotropic import an_info_nce
 from ident3d.training.by_lambda import blocks, halves
 from ident3d.training.ground_truth import global_minimum
 from ident3d.training.log import read_log
@@ -182,6 +183,37 @@ def test_hard_negatives_have_the_difference_as_their_best_lambda() -> None:
     least = global_minimum(s)
     assert np.mean(least.precision[0]) == pytest.approx(600, rel=0.05)
     assert least.at_lambda == pytest.approx(least.loss, abs=4 * least.error + 1e-3)
+
+
+def test_each_process_has_a_loss_of_its_own_pairs() -> None:
+    """The mean of AnInfoNCE over processes, each with its own Λ̂; hard negatives are told from their own positive."""
+    s = completed(Synthetic(dim=4, lambdas=((5.0, 25.0), (25.0, 5.0)), batch=50))
+    loss, latents = TheoryLoss(s), sampler(s).draw(50, torch.Generator().manual_seed(0))
+    own = [torch.tensor([5.0, 5, 25, 25]), torch.tensor([25.0, 25, 5, 5])]
+    for member, precision in zip(loss.members, own, strict=True):
+        member.precision = Fixed(precision)
+    first, second = (an_info_nce(*latents[2 * k : 2 * k + 2], own[k]).mean() for k in (0, 1))
+    assert float(loss(latents, latents)) == pytest.approx(float((first + second) / 2), rel=1e-5)
+
+    s = completed(Synthetic(dim=4, lambdas=((25.0,),), hard=(5.0,), hard_count=2, batch=3))
+    loss, latents = TheoryLoss(s), sampler(s).draw(3, torch.Generator().manual_seed(0))
+    loss.members[0].precision = Fixed(torch.full((4,), 20.0))
+    z, positive, negatives = (x.double().numpy() for x in latents)
+    terms = []
+    for i in range(3):
+        others = (positive[i], negatives[2 * i], negatives[2 * i + 1])
+        similar = np.array([-10 * np.square(z[i] - other).sum() for other in others])
+        terms.append(np.log(np.exp(similar).sum()) - similar[0])
+    assert float(loss(latents, latents)) == pytest.approx(np.mean(terms), rel=1e-4)
+
+
+class Fixed(torch.nn.Module):
+    def __init__(self, value: torch.Tensor) -> None:
+        super().__init__()
+        self.value = value
+
+    def forward(self) -> torch.Tensor:
+        return self.value
 
 
 def test_the_minimum_is_below_every_other_scale() -> None:

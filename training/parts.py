@@ -15,7 +15,7 @@ from ident3d.latents.worlds import World
 from ident3d.loaders.files import remove_partial_files
 from ident3d.loaders.folder import differences, is_dataset, local
 from ident3d.loaders.images import ImageDataset
-from ident3d.loaders.lease import lease
+from ident3d.loaders.lease import Lease, lease
 from ident3d.loaders.loader import Loader, make_loader
 from ident3d.loaders.pair_dataset import PairDataset
 from ident3d.root import data_root
@@ -35,13 +35,17 @@ from ident3d.training.views import AugmentedViews, ImageViews, MakeViews, PairVi
 
 @dataclass(frozen=True)
 class Order:
-    """A run that may begin: its folder, its data, its settings, and the run that it resumes, if any."""
+    """A run that may begin: its folder, its data, its settings, the run that it resumes, if any, and the lease.
+
+    The first rank alone holds the folder's lease.
+    """
 
     path: Path
     images: ImageDataset
     data: dict[str, Any]
     settings: Settings
     resumed: Run | None
+    held: Lease | None
 
 
 @dataclass
@@ -89,7 +93,7 @@ def opened(
         holding = lease(folder) if here.first else nullcontext()
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
-    with holding:
+    with holding as held:
         if here.first:
             remove_partial_files(folder)  # of a run that was killed while it saved
         resumed = None
@@ -98,7 +102,7 @@ def opened(
                 raise UserError(f"{folder} holds a run already; go on with --resume, or choose another --out.")
             resumed = open_run(folder)
             check_same(resumed, settings, facts)
-        yield Order(folder, images, facts, settings, resumed)
+        yield Order(folder, images, facts, settings, resumed, held)
 
 
 def check_same(run: Run, settings: Settings, data: dict[str, Any]) -> None:

@@ -92,6 +92,8 @@ def train(
             stop = asked_to_stop()
             to_save = done % save_every == 0 or done == s.steps or stop
             if to_save or done % log_every == 0 or done == first + 1:
+                if order.held:
+                    order.held.check()
                 check_finite(float(loss), done, saved)
                 own = codes[: len(latents[0])]
                 if collapsed(codes):

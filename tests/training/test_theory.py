@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from ident3d.cli import main
 from ident3d.errors import UserError
+from ident3d.loaders.lease import PREFIX
 from ident3d.training import checkpoint, theory
 from ident3d.training.anisotropic import an_info_nce
 from ident3d.training.by_lambda import blocks, halves
@@ -139,7 +140,7 @@ def test_a_run_whose_folder_was_taken_over_writes_nothing_more(tmp_path: Path) -
     def overtaken(*arguments: Any) -> Any:
         calls.append(arguments)
         if len(calls) == 5:
-            (claim,) = path.glob(".lease-*")
+            (claim,) = path.glob(f"{PREFIX}*")
             claim.write_text(json.dumps({"host": "elsewhere", "pid": 7}))
         return stepping(*arguments)
 

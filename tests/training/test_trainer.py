@@ -22,7 +22,7 @@ from synthetic import make_dataset
 
 from ident3d.errors import UserError
 from ident3d.loaders.files import TEMPORARY
-from ident3d.loaders.lease import Busy, lease
+from ident3d.loaders.lease import PREFIX, Busy, lease
 from ident3d.training import checkpoint, parts
 from ident3d.training.log import read_log
 from ident3d.training.run import open_run
@@ -125,6 +125,20 @@ def test_an_interrupt_saves_the_step_under_way(path: Path, tmp_path: Path) -> No
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) != 0
     assert checkpoint.load(tmp_path / "run").step >= 3
+
+
+def test_a_run_whose_folder_was_taken_over_writes_nothing_more(path: Path, tmp_path: Path) -> None:
+    """As one that was stopped for minutes finds it when it wakes: another process goes on with the run meanwhile."""
+    run = tmp_path / "run"
+    arguments = command(path, {run: replace(TINY, steps=100_000)}, log_every=1, save_every=10**6)
+    with subprocess.Popen(arguments, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60
+        while len(read_log(run)) < 3 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        (claim,) = run.glob(f"{PREFIX}*")
+        claim.write_text(json.dumps({"host": "elsewhere", "pid": 7}))
+        assert "process 7 on elsewhere took over" in process.communicate(timeout=60)[1]
+    assert not (run / checkpoint.FILE).exists()
 
 
 def test_two_ranks_equal_one_process_with_the_joint_batch(path: Path, tmp_path: Path) -> None:

@@ -51,31 +51,56 @@ def global_minimum(s: Synthetic, steps: int = STEPS) -> Minimum:
     """
     if s.space == "sphere" and s.latent_space != "sphere":
         raise UserError(f"Latents of the {s.latent_space} are no codes of a sphere: there is no f = g⁻¹.")
-    draws, loss, generator = sampler(s), TheoryLoss(s), torch.Generator()
-    scale = Positive([s.radius if s.space == "sphere" else 1.0])
+    loss, scale = TheoryLoss(s), Positive([s.radius if s.space == "sphere" else 1.0])
     diagonals = fixed_diagonals(s, loss)
-    trained = [*diagonals.parameters(), *([] if s.space == "sphere" or s.supervised else scale.parameters())]
-
-    def at(stream: int, step: int) -> Tensor:
-        latents = draws.draw(s.batch, generator.manual_seed(seed_of(s.seed, step, stream)))
-        value: Tensor = loss([scale() * z for z in latents], latents)
-        return value
-
-    def averaged() -> list[float]:
-        with torch.no_grad():
-            return [float(at(SCORED, step)) for step in range(BATCHES)]
-
-    at_lambda = mean(averaged()) if len(diagonals) else None
-    if trained:
-        optimiser = torch.optim.Adam(trained)
-        for step in range(steps):
-            set_rates(optimiser, [RATE], rate_factor("cosine", steps, step))
-            optimiser.zero_grad()
-            at(FITTED, step).backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-    values = averaged()
-    found = [member().detach().tolist() for member in diagonals]
+    at_lambda = mean(losses(s, loss, scale)) if len(diagonals) else None
+    minimise(s, loss, scale, [*diagonals, *([] if s.space == "sphere" or s.supervised else [scale])], steps)
+    values, found = losses(s, loss, scale), listed(diagonals)
     return Minimum(mean(values), stdev(values) / BATCHES**0.5, float(scale().detach()), found, at_lambda)
+
+
+def stretched_precision(s: Synthetic, steps: int = STEPS) -> list[list[float]]:
+    """The best Λ̂ at h = A z / |A z| for the best diagonal A: where an encoder may end.
+
+    AnInfoNCE's sampler rejects and projects, so that its pairs are not quite of the loss's form: stretched latents do
+    better than the latents themselves, and have a Λ̂ of their own. Nothing off the sphere, where A and Λ̂ are one, and
+    for a loss without Λ̂.
+    """
+    if s.space != "sphere" or s.loss != "aninfonce" or s.hard:
+        return []
+    loss, scales = TheoryLoss(s), Positive([1.0] * s.dim)
+    diagonals = fixed_diagonals(s, loss)
+    minimise(s, loss, scales, [*diagonals, scales], steps)
+    return listed(diagonals)
+
+
+def minimise(s: Synthetic, loss: TheoryLoss, scale: Positive, trained: Sequence[nn.Module], steps: int) -> None:
+    """Adam on the loss of h = scale · z, on the parameters of `trained`."""
+    if not trained:
+        return
+    optimiser = torch.optim.Adam(parameter for module in trained for parameter in module.parameters())
+    for step in range(steps):
+        set_rates(optimiser, [RATE], rate_factor("cosine", steps, step))
+        optimiser.zero_grad()
+        loss_at(s, loss, scale, FITTED, step).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+
+
+def losses(s: Synthetic, loss: TheoryLoss, scale: Positive) -> list[float]:
+    """The losses of batches that nothing was fitted on."""
+    with torch.no_grad():
+        return [float(loss_at(s, loss, scale, SCORED, step)) for step in range(BATCHES)]
+
+
+def loss_at(s: Synthetic, loss: TheoryLoss, scale: Positive, stream: int, step: int) -> Tensor:
+    """The loss of a batch at h = scale · z."""
+    latents = sampler(s).draw(s.batch, torch.Generator().manual_seed(seed_of(s.seed, step, stream)))
+    value: Tensor = loss([scale() * z for z in latents], latents)
+    return value
+
+
+def listed(diagonals: nn.ModuleList) -> list[list[float]]:
+    return [member().detach().tolist() for member in diagonals]
 
 
 def fixed_diagonals(s: Synthetic, loss: TheoryLoss) -> nn.ModuleList:

@@ -12,7 +12,7 @@ from ident3d.loaders.files import write_json
 from ident3d.metrics import linear_r2, mcc
 from ident3d.training.by_lambda import blocks, halves
 from ident3d.training.evaluating import FILE
-from ident3d.training.ground_truth import Minimum, global_minimum
+from ident3d.training.ground_truth import Minimum, global_minimum, stretched_precision
 from ident3d.training.steps import seed_of
 from ident3d.training.synthetic import marginal_of
 from ident3d.training.theory import Mixed
@@ -47,6 +47,7 @@ def score(work: Mixed) -> dict[str, Any]:
     if not s.supervised and (s.space != "sphere" or s.latent_space == "sphere"):
         least = global_minimum(s)
         facts["minimum"] = vars(least)
+        facts["stretched"] = stretched_precision(s)
         figures |= beside(work, least)
     if diagonals := work.loss.diagonals():
         facts["precision"] = [diagonal.detach().cpu().tolist() for diagonal in diagonals]
@@ -67,9 +68,10 @@ def beside(work: Mixed, least: Minimum) -> Figures:
 
 
 def text(found: Mapping[str, Any], lambdas: Sequence[Sequence[float]] = ()) -> str:
-    """A run's figures, one on a line; and for every Λ the best Λ̂ and the run's."""
+    """A run's figures, one on a line; and for every Λ the best Λ̂ at f = g⁻¹, at a stretched g⁻¹, and the run's."""
     lines = [f"{name:<14} {value:.4f}" for name, value in found["figures"].items()]
     if "minimum" in found["facts"]:
         lines.append(f"{'loss at f = g⁻¹':<14} {found['facts']['minimum']['loss']:.4f}")
-    lines += [f"Λ {truth}: best Λ̂ {best}, here {ours}" for truth, best, ours in beside_lambda(lambdas, found["facts"])]
+    for truth, best, stretched, ours in beside_lambda(lambdas, found["facts"]):
+        lines.append(f"Λ {truth}: best Λ̂ {best} (stretched {stretched}), here {ours}")
     return "\n".join(lines)

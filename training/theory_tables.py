@@ -16,7 +16,7 @@ UNSET = {
     "steps": f"{completed(Synthetic()).steps}, supervised {completed(Synthetic(supervised=True)).steps}",
     "bound": "the best scale at f = g⁻¹",
 }
-PRECISIONS = ("row", "seed", "Λ", "Λ̂ that minimises the loss at f = g⁻¹", "Λ̂ here")
+PRECISIONS = ("row", "seed", "Λ", "Λ̂ that minimises the loss at f = g⁻¹", "and with f stretched", "Λ̂ here")
 
 
 def theory_parts(experiment: Experiment, profile: str, results: Sequence[Result]) -> list[str]:
@@ -40,23 +40,28 @@ def unfinished(experiment: Experiment, results: Sequence[Result]) -> str:
 
 
 def precision_rows(results: Sequence[Result]) -> list[list[str]]:
-    """Λ, the Λ̂ that minimises the loss at f = g⁻¹, and Λ̂ of each result and process, as means over equal Λ."""
+    """What `beside_lambda` says of each result and process."""
     return [
-        [result.row, str(result.seed), *shown]
+        [result.row, str(result.seed), *cells]
         for result in results
-        for shown in beside_lambda(result.facts["settings"]["lambdas"], result.facts)
+        for cells in beside_lambda(result.facts["settings"]["lambdas"], result.facts)
     ]
 
 
-def beside_lambda(lambdas: Sequence[Sequence[float]], facts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """For each process Λ, the best Λ̂ and the run's; nothing where the loss has none."""
+def beside_lambda(lambdas: Sequence[Sequence[float]], facts: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """For each process Λ, the best Λ̂ at f = g⁻¹ and at a stretched one, and the run's; nothing for a loss without."""
     lines = []
     for process, ours in enumerate(facts.get("precision", [])):
         truth, best = lambdas[process], facts["minimum"]["precision"][process]
-        means = ([mean(block) for block in blocks(truth, values)] for values in (truth, best, ours))
-        first, second, third = (", ".join(f"{value:.4g}" for value in some) for some in means)
-        lines.append((first, second, third))
+        stretched = facts["stretched"][process] if facts.get("stretched") else None
+        first, second, third, last = (shown(truth, values) for values in (truth, best, stretched, ours))
+        lines.append((first, second, third, last))
     return lines
+
+
+def shown(truth: Sequence[float], values: Sequence[float] | None) -> str:
+    """The mean of each block of equal Λ, or a dash where there are no values."""
+    return "–" if values is None else ", ".join(f"{mean(block):.4g}" for block in blocks(truth, values))
 
 
 def changed_settings(experiment: Experiment, profile: str) -> list[list[str]]:

@@ -62,9 +62,10 @@ def test_lambda_stands_beside_the_best_one(tmp_path: Path) -> None:
         show_progress=False,
     )  # fmt: skip
     line = next(line for line in markdown.splitlines() if line.startswith("| aninfonce-25 | 0 "))
-    truth, best, ours = (tuple(map(float, part.split(","))) for part in line.split("|")[3:6])
+    truth, best, stretched, ours = (tuple(map(float, part.split(","))) for part in line.split("|")[3:7])
     assert truth == (5, 25)
     assert best == pytest.approx((5, 25), rel=0.5)
+    assert stretched == pytest.approx(best, rel=0.5)
     assert ours == pytest.approx((0.69, 0.69), abs=0.2)  # hardly moved from where they start
     report = (folder / "report.html").read_text()
     assert "Λ̂ of aninfonce-25, seed 0" in report

@@ -19,7 +19,7 @@ from ident3d.loaders.lease import PREFIX
 from ident3d.training import checkpoint, theory
 from ident3d.training.anisotropic import an_info_nce
 from ident3d.training.by_lambda import blocks, halves
-from ident3d.training.ground_truth import global_minimum
+from ident3d.training.ground_truth import global_minimum, stretched_precision
 from ident3d.training.log import read_log
 from ident3d.training.sampling import sampler
 from ident3d.training.synthetic import CONDITIONALS, MARGINALS, Synthetic, completed, spread_out
@@ -184,6 +184,16 @@ def test_hard_negatives_have_the_difference_as_their_best_lambda() -> None:
     least = global_minimum(s)
     assert np.mean(least.precision[0]) == pytest.approx(600, rel=0.05)
     assert least.at_lambda == pytest.approx(least.loss, abs=4 * least.error + 1e-3)
+
+
+def test_stretched_latents_have_another_best_lambda() -> None:
+    """What the public log ends with at Λ = (5, 25), 5.5 and 23.1, is nearer to it than the best Λ̂ at f = g⁻¹."""
+    s = completed(Synthetic(lambdas=((5.0, 25.0),), batch=256))
+    (best,), (stretched,) = global_minimum(s).precision, stretched_precision(s)
+    low, high = np.mean(best[:5]), np.mean(best[5:])
+    assert np.mean(stretched[:5]) == pytest.approx(1.06 * low, rel=0.03)
+    assert np.mean(stretched[5:]) == pytest.approx(0.93 * high, rel=0.03)
+    assert stretched_precision(completed(Synthetic(lambdas=((5.0, 25.0),), space="unbounded"))) == []
 
 
 def test_each_process_has_a_loss_of_its_own_pairs() -> None:

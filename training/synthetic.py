@@ -117,6 +117,8 @@ def with_loss(s: Synthetic) -> Synthetic:
         raise UserError(f"InfoNCE compares directions; on the space {space} take --loss delta, or --space sphere.")
     if s.model_p is not None and loss not in ("delta", "au"):
         raise UserError(f"--model-p is the power of an L_δ loss; the loss {loss} has none.")
+    if s.tau != 1 and loss not in ("infonce", "delta", "simclr"):
+        raise UserError(f"--tau is for the losses infonce, delta and simclr; the loss {loss} has no temperature.")
     if s.hard and loss not in ("aninfonce", "infonce", "delta"):
         raise UserError(f"--hard-lambda works with the losses aninfonce, infonce and delta, not with {loss}.")
     if s.hard and loss == "aninfonce" and any(hard >= own for own, hard in zip(s.lambdas[0], s.hard, strict=True)):

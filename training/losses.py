@@ -2,7 +2,8 @@
 
 Candidates are what an anchor's positive is told from. By default they are the anchors' own codes: the public code rolls
 the batch by one, so that each of B anchors sees B negatives, among them itself; a sum over all of them does not depend
-on their order, so nothing is rolled here. Codes of all ranks, or of independent samples, may be given instead.
+on their order, so nothing is rolled here. Codes of all ranks, or of independent samples, may be given instead. Where
+anchors stand among the candidates, `own_row` names the row at which they begin, and each leaves itself out.
 
 The denominator is a log-sum over candidates and the positive. `with_positive=False` leaves the positive out,
 `log_mean=True` divides by the number of terms. Codes may come in 16 bits; all sums are made in float32 or wider.
@@ -30,6 +31,7 @@ def info_nce(
     *,
     tau: Temperature = 1.0,
     normalize: bool = False,
+    own_row: int | None = None,
     with_positive: bool = True,
     log_mean: bool = False,
 ) -> Tensor:
@@ -41,8 +43,9 @@ def info_nce(
     if normalize:
         anchors, positives, candidates = (unit(wide(x), dim=1) for x in (anchors, positives, candidates))
     anchors = wide(anchors) / _positive(tau)
+    log_sum = log_sum_dot(anchors, candidates, skip=_own(anchors, own_row))
     return _contrast(
-        inner(anchors, positives), log_sum_dot(anchors, candidates), len(candidates), with_positive, log_mean
+        inner(anchors, positives), log_sum, len(candidates) - (own_row is not None), with_positive, log_mean
     )
 
 
@@ -54,6 +57,7 @@ def delta_contrastive(
     p: float = 2.0,
     tau: Temperature = 1.0,
     root: bool = False,
+    own_row: int | None = None,
     with_positive: bool = True,
     log_mean: bool = False,
 ) -> Tensor:
@@ -64,8 +68,9 @@ def delta_contrastive(
     candidates = anchors if candidates is None else candidates
     scale = _positive(tau) ** (-1.0 if root else -1 / _at_least_one(p))
     anchors, positives, candidates = (wide(x) * scale for x in (anchors, positives, candidates))
-    log_sum = log_sum_power(anchors, candidates, p, root=root)
-    return _contrast(minus_power(anchors, positives, p, root=root), log_sum, len(candidates), with_positive, log_mean)
+    log_sum = log_sum_power(anchors, candidates, p, root=root, skip=_own(anchors, own_row))
+    n = len(candidates) - (own_row is not None)
+    return _contrast(minus_power(anchors, positives, p, root=root), log_sum, n, with_positive, log_mean)
 
 
 def two_view_info_nce(
@@ -148,6 +153,11 @@ def ensemble(
         raise UserError("The weights of an ensemble are not negative, and at least one is above 0.")
     means = [loss(*pair).mean() for loss, pair in zip(losses, views, strict=True)]
     return torch.stack([w / sum(weights) * mean for w, mean in zip(weights, means, strict=True)]).sum()
+
+
+def _own(anchors: Tensor, row: int | None) -> Tensor | None:
+    """The rows of the candidates at which the anchors stand, beginning at `row`."""
+    return None if row is None else row + torch.arange(len(anchors), device=anchors.device)
 
 
 def _contrast(positive: Tensor, log_sum: Tensor, n: int, with_positive: bool, log_mean: bool) -> Tensor:

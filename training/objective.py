@@ -13,6 +13,9 @@ from ident3d.training.losses import alignment_uniformity, delta_contrastive, inf
 from ident3d.training.ranks import first_row, gather
 from ident3d.training.supervised import mean_squared_error
 
+# what an anchor's positive is told from: all anchors of the batch, itself among them, or the other ones
+CANDIDATES = BATCH, OTHERS = ("batch", "others")
+
 
 class LossSettings(Protocol):
     """What an objective wants to know of a run's settings."""
@@ -27,6 +30,8 @@ class LossSettings(Protocol):
     def model_p(self) -> float | None: ...
     @property
     def tau(self) -> float: ...
+    @property
+    def candidates(self) -> str: ...
     @property
     def alpha(self) -> float: ...
     @property
@@ -59,10 +64,11 @@ class Objective(nn.Module):
                 return checked(self.own(codes, latents[0]), self.name)
             return mean_squared_error(codes, latents[0])
         z, z_tilde = codes.chunk(2)
+        own_row = first_row(z) if s.candidates == OTHERS else None
         if self.name == "infonce":
-            return info_nce(z, z_tilde, gather(z), tau=s.tau)
+            return info_nce(z, z_tilde, gather(z), tau=s.tau, own_row=own_row)
         if self.name == "delta":
-            return delta_contrastive(z, z_tilde, gather(z), p=s.model_p or 2.0, tau=s.tau)
+            return delta_contrastive(z, z_tilde, gather(z), p=s.model_p or 2.0, tau=s.tau, own_row=own_row)
         if self.name == "au":
             return alignment_uniformity(z, z_tilde, gather(z), alpha=s.alpha, p=s.model_p or 2.0)
         joint = gather(z), gather(z_tilde)

@@ -6,6 +6,7 @@ from typing import Any, get_type_hints
 from ident3d.errors import UserError, unknown
 from ident3d.latents.worlds import World
 from ident3d.training.augmentation_names import augmentation
+from ident3d.training.objective import CANDIDATES, OTHERS
 from ident3d.training.steps import SCHEDULES
 
 CONDITIONALS = {"normal": "normal", "laplace": "laplace", "gennorm": "generalized_normal", "vmf": "vmf"}
@@ -26,6 +27,7 @@ class Settings:
     model_p: float | None = None
     tau: float = 1.0
     alpha: float = 0.5
+    candidates: str = "batch"
     supervised: bool = False
     only: tuple[str, ...] = ()
     same_class: bool = False
@@ -77,6 +79,7 @@ def completed(settings: Settings, world: World, stored_size: int, images: int) -
         ("conditional", s.cond, VIEWS),
         ("schedule", s.schedule, SCHEDULES),
         ("precision", s.precision, PRECISIONS),
+        ("candidates", s.candidates, CANDIDATES),
     ):
         if name not in known:
             raise unknown(kind, name, known)
@@ -141,6 +144,8 @@ def with_loss(s: Settings, world: World) -> Settings:
         raise UserError(f"--alpha shares out the two parts of the loss au; the loss {loss} has none.")
     if s.model_p is not None and loss not in ("delta", "au"):
         raise UserError(f"--model-p is the power of an L_δ loss; the loss {loss} has none.")
+    if s.candidates == OTHERS and loss not in ("infonce", "delta"):
+        raise UserError(f"--candidates others is for the losses infonce and delta, not for {loss}.")
     power = 2.0 if s.model_p is None and loss in ("delta", "au") else s.model_p
     moving = len(moving_latents(world))
     if s.supervised and s.dim not in (None, moving):

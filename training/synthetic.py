@@ -9,6 +9,7 @@ from ident3d.errors import UserError, unknown
 from ident3d.latents.choose import Marginal, conditional, marginal
 from ident3d.latents.conditionals import Conditional
 from ident3d.latents.spaces import Box, Factor, Sphere, Unbounded
+from ident3d.training.objective import CANDIDATES, OTHERS
 from ident3d.training.perceptron import PAPERS, widths
 from ident3d.training.spaces import SPACES
 from ident3d.training.steps import SCHEDULES
@@ -44,6 +45,7 @@ class Synthetic:
     model_p: float | None = None
     tau: float = 1.0
     alpha: float = 0.5
+    candidates: str = "batch"
     supervised: bool = False
     mixing: str = PAPERS
     encoder: str = PAPERS
@@ -91,7 +93,11 @@ def completed(settings: Synthetic) -> Synthetic:
         raise UserError("The precision --lambda and the conditional rejected_normal belong together.")
     if s.hard and (not s.lambdas or len(s.lambdas) > 1):
         raise UserError("--hard-lambda goes with one --lambda: negatives come from the same sampler as positives.")
-    for kind, name, known in (("schedule", s.schedule, SCHEDULES), ("precision", s.precision, PRECISIONS)):
+    for kind, name, known in (
+        ("schedule", s.schedule, SCHEDULES),
+        ("precision", s.precision, PRECISIONS),
+        ("candidates", s.candidates, CANDIDATES),
+    ):
         if name not in known:
             raise unknown(kind, name, known)
     if ":" not in s.encoder:
@@ -123,6 +129,8 @@ def with_loss(s: Synthetic) -> Synthetic:
         raise UserError(f"--hard-lambda works with the losses aninfonce, infonce and delta, not with {loss}.")
     if s.hard and loss == "aninfonce" and any(hard >= own for own, hard in zip(s.lambdas[0], s.hard, strict=True)):
         raise UserError("The best Λ̂ is Λ⁺ - Λ⁻, so --lambda is above --hard-lambda in every dimension.")
+    if s.candidates == OTHERS and (s.hard or loss not in ("infonce", "delta")):
+        raise UserError(f"--candidates others is for infonce and delta without --hard-lambda, not for {loss}.")
     power = 2.0 if s.model_p is None and loss in ("delta", "au") else s.model_p
     return replace(s, space=space, loss=loss, model_p=power)
 

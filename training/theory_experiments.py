@@ -129,7 +129,7 @@ FIGURE2: Final = Experiment(
     ),
 )  # fmt: skip
 
-PLAIN: Final = {"loss": "simclr", "tau": 0.1}  # InfoNCE on both views: as AnInfoNCE with Λ̂ fixed at 1/τ = 10
+PLAIN: Final = {"loss": "simclr", "tau": 1.0}  # InfoNCE on both views: as AnInfoNCE with Λ̂ fixed at 1/τ = 1
 
 
 def _pairs_of(name: str, lambdas: tuple[float, ...], an: Mapping[str, Figure], plain: Mapping[str, Figure],

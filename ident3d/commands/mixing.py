@@ -48,6 +48,12 @@ def numbers(option: str, text: str) -> tuple[float, ...]:
 @click.option("--model-p", type=float, help="Power p of the L_δ loss: 1 Laplace, 2 normal (default), 3 and so on.")
 @click.option("--tau", default=1.0, show_default=True, help="The loss's temperature.")
 @click.option("--alpha", default=0.5, show_default=True, help="Share of uniformity in the loss au.")
+@click.option(
+    "--candidates",
+    default="batch",
+    show_default=True,
+    help="What an anchor's positive is told from: batch, with the anchor itself, or others.",
+)
 @click.option("--supervised", is_flag=True, help="Learn the latents themselves, by mean squared error.")
 @click.option("--mixing", default="papers", show_default=True, help="papers, papers:5 (layers), package.module:name.")
 @click.option(

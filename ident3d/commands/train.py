@@ -32,6 +32,12 @@ from ident3d.commands.options import Place, json_option, root_option
 @click.option("--model-p", type=float, help="Power p of the L_δ loss: 1 Laplace, 2 normal (default), 3 and so on.")
 @click.option("--tau", default=1.0, show_default=True, help="Temperature of delta, infonce and simclr.")
 @click.option("--alpha", default=0.5, show_default=True, help="Share of uniformity in the loss au.")
+@click.option(
+    "--candidates",
+    default="batch",
+    show_default=True,
+    help="What an anchor's positive is told from: batch, with the anchor itself, or others.",
+)
 @click.option("--supervised", is_flag=True, help="Learn the latents themselves, by mean squared error.")
 @click.option(
     "--encoder", default="resnet18", show_default=True, help="resnet18, 34, 50, or your own as package.module:name."

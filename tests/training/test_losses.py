@@ -54,6 +54,19 @@ def test_log_sum_is_the_naive_one_in_blocks_of_any_size(p: float, root: bool, mo
         torch.testing.assert_close(torch.autograd.grad(result @ weights, (a, b)), gradients)
 
 
+@pytest.mark.parametrize("log_mean", [False, True])
+def test_an_anchor_may_leave_itself_out(log_mean: bool) -> None:
+    """Against each anchor's loss with the others as candidates, one by one."""
+    z, z_tilde, more = codes(4, 3), codes(4, 3, seed=1), codes(2, 3, seed=2)
+    candidates = torch.cat([more, z])
+    for loss in (info_nce, partial(delta_contrastive, p=3.0)):
+        alone = [
+            loss(z[i : i + 1], z_tilde[i : i + 1], candidates[torch.arange(6) != 2 + i], log_mean=log_mean)
+            for i in range(4)
+        ]
+        torch.testing.assert_close(loss(z, z_tilde, candidates, own_row=2, log_mean=log_mean), torch.cat(alone))
+
+
 @pytest.mark.parametrize("p", POWERS)
 def test_gradcheck_of_powers(p: float) -> None:
     inputs = [codes(5, 3, seed=seed).requires_grad_() for seed in (0, 1, 2)]

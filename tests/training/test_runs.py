@@ -72,6 +72,8 @@ def test_train_scores_and_reports(root: Path, tmp_path: Path) -> None:
         (["--model-p", "inf"], "--model-p is a number from 1 on, not inf."),
         (["--loss", "au", "--alpha", "2"], "--alpha is a share from 0 to 1, not 2."),
         (["--alpha", "0.1"], "the loss delta has none"),
+        (["--candidates", "other"], "others"),
+        (["--loss", "au", "--candidates", "others"], "infonce and delta, not for au"),
         (["--loss", "aninfonce", "--tau", "0.3"], "the loss aninfonce has none"),
         (["--loss", "simclr", "--space", "box"], "SimCLR's loss compares directions"),
         (["--supervised", "--loss", "delta"], "The loss mse and --supervised belong together"),

@@ -302,6 +302,7 @@ def test_the_defaults_are_the_papers() -> None:
         ("--bound big", "--bound takes a number above 0, or match"),
         ("--bound 1,2", "--bound takes a number above 0, or match"),
         ("--lambda 5,25 --tau 0.1", "the loss aninfonce has no temperature"),
+        ("--loss au --candidates others", "not for au"),
         ("--loss au --alpha 2", "--alpha shares out alignment and uniformity"),
         ("--loss infonce", "InfoNCE compares directions"),
         ("--space sphere --model-p 2", "without a power p"),

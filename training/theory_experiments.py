@@ -158,8 +158,8 @@ ANINFONCE_FIG2: Final = Experiment(
     )),
     profiles(ANINFONCE, 30_000),
     "The paper's figure at Λ₂ = 25 is from its public log, after 100,000 steps, where Λ̂ ends at 5.5 and 23.1; the "
-    "others it plots without figures, and our values of Λ₂ but 25 need not be its. InfoNCE's temperature of 0.1 is our "
-    "choice. Λ̂ off: how far the mean Λ̂ of a block is from the Λ̂ that minimises the loss at f = g⁻¹.",
+    "others it plots without figures, and our values of Λ₂ but 25 need not be its. InfoNCE has the public code's "
+    "temperature of 1. Λ̂ off: how far the mean Λ̂ of a block is from the Λ̂ that minimises the loss at f = g⁻¹.",
     (Plot(
         "R² over log₂ Λ₂; line: Λ₂ = 25",
         {f"{loss} {half}": (f"R² {half}", {f"{loss}-{second:g}": log2(second) for second in SECONDS})

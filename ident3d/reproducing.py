@@ -96,7 +96,10 @@ def check_finished(experiment: Experiment, profile: str, folder: Path) -> None:
         cell: Cell[Any] = Cell(result.world, data, row, result.seed, folder / result.run)
         of = reproducing_images if isinstance(data, Data) else reproducing_mixing
         asked = json.loads(json.dumps(of.asked_for(cell)))  # as it was written down
-        if found := differences({name: result.facts.get(name) for name in asked}, asked):
+        recorded = {name: result.facts.get(name) for name in asked}
+        if "settings" in asked:  # those that were not there yet when the row was run were at their defaults
+            recorded["settings"] = type(data.settings)().as_dict() | (recorded["settings"] or {})
+        if found := differences(recorded, asked):
             raise UserError(
                 f"{folder / result.run} was finished with other settings ({'; '.join(found)}); move it away, or "
                 "choose another --out."

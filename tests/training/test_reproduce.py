@@ -109,6 +109,12 @@ def test_rows_of_other_settings_are_not_set_beside_those_of_now(tmp_path: Path) 
     renamed = replace(TABLE4, profiles={"tiny": {"other": TINY}})
     with pytest.raises(UserError, match="is no row of this profile"):
         reproduce("table4", rows=["sphere"], **options | {"experiment": renamed})
+    older = next(tmp_path.rglob("result.json"))  # of before there was a setting, which then was at its default
+    result = json.loads(older.read_text())
+    del result["facts"]["settings"]["candidates"]
+    older.write_text(json.dumps(result))
+    _, markdown = reproduce("table4", rows=["identity"], **options)
+    assert "| supervised " in markdown
 
 
 def test_a_row_that_another_process_is_at_is_left_to_it(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from multiprocessing import resource_tracker
 from types import FrameType
 from typing import Any
 
+from ident3d.batch import batch_cluster
 from ident3d.errors import UserError
-from ident3d.schedulers import Cluster, batch_cluster, client_of, security_of, warning_for
+from ident3d.schedulers import Cluster, client_of, security_of, warning_for
 
 try:
     import dask
@@ -90,8 +91,11 @@ def embedded_cluster(workers: int) -> Iterator[Client]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep Dask's own remarks off the terminal: a killed worker makes many, and what matters is told by us."""
-    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]  # Dask gives each a level
+    """Keep Dask's own remarks off the terminal: a killed worker makes many, and what matters is told by us.
+
+    Dask gives each of its loggers a level of its own, and what fails in its loop's callbacks is told by Tornado's.
+    """
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client", "tornado.application")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+MANY = 20  # names; the nearest one alone is more help than so many
+
 
 class UserError(ValueError):
     """A mistake that the user can mend: one clear sentence; the command line exits with code 2 and no traceback."""
@@ -13,4 +15,5 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     names = list(known)
     near = get_close_matches(name, names, n=1, cutoff=0.6)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return UserError(f"There is no {kind} {name!r}; choose one of {', '.join(names)}.{hint}")
+    choice = "." if near and len(names) > MANY else f"; choose one of {', '.join(names)}."
+    return UserError(f"There is no {kind} {name!r}{choice}{hint}")

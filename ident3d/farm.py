@@ -158,10 +158,12 @@ def run_jobs(
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     where = folder if isinstance(folder, Store) else folder.absolute()
     task = Task(str(where), settings, threads, f"ident3d-{uuid.uuid4()}", tell_seconds, studio_of)
-    watch = Watch(client, stall_seconds or STALL_SECONDS * max(1, (settings["size"] / 224) ** 2), patient, on_note)
+    on_gpu = settings["device"] not in ("cpu", "none")
+    stall_seconds = stall_seconds or STALL_SECONDS * max(1, (settings["size"] / 224) ** 2)
+    watch = Watch(client, stall_seconds, patient, on_note, on_gpu)
     client.subscribe_topic(task.topic, lambda event: messages.put(event[1]))
     waiting, running = list(reversed(jobs)), dict[Future[Finished | Hopeless], Job]()
-    resources = {} if settings["device"] in ("cpu", "none") else {GPU: 1}
+    resources = {GPU: 1} if on_gpu else {}
     deaths: Counter[Job] = Counter()
     finished = failed = 0
     try:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +28,10 @@ from ident3d.shapes.rendering import mesh_credits
 
 HERE = Cluster()
 SHARED_SECONDS = 60.0  # in which a shard must be seen here after a worker of another host wrote it
+
+
+class Unreachable(UserError):
+    """There is no cluster to render on: nothing was sent to any worker."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,8 @@ def render(
     wanted = order(n, recipe, out=out, root=root, latents=latents, workers=workers, here=cluster.here)
     with writing(wanted.path) as output:
         path = output.path
-        cleared = fresh and is_dataset(path)
+        there = is_dataset(path)
+        cleared = fresh and there
         if cleared:
             output.clear()
         description = intended(path, wanted.settings, wanted.n, shard_size, cleared=cleared)
@@ -84,7 +90,12 @@ def render(
         entries = adopt_finished(path, description, entries)
         output.begin()
         jobs = plan(description, entries)
-        rendered, failures = run(wanted, cluster, output, description, jobs, show_progress)
+        try:
+            rendered, failures = run(wanted, cluster, output, description, jobs, show_progress)
+        except Unreachable:
+            if not there:
+                output.clear()  # of the dataset, its description is all that there is
+            raise
         output.held.check()
         remove_partial_files(path / SHARDS)  # of workers that died
         if not failures:
@@ -121,7 +132,11 @@ def run(
             bar.update(change)
 
         try:
-            with connected(cluster, workers) as client:
+            with ExitStack() as ending:
+                try:
+                    client = ending.enter_context(connected(cluster, workers))
+                except UserError as error:
+                    raise Unreachable(str(error)) from None
                 run_jobs(
                     client,
                     jobs,

@@ -1,33 +1,22 @@
-"""Clusters beyond this machine: the workers of a scheduler that is there, or jobs of a batch system or Kubernetes."""
+"""Where shards are rendered, and how a scheduler that is there is reached."""
 
+import asyncio
 import ipaddress
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ident3d.errors import UserError, unknown
+from ident3d.batch import check_system
+from ident3d.errors import UserError
 
 if TYPE_CHECKING:
     from distributed import Client
     from distributed.security import Security
 
 CONNECT_SECONDS = 10
-# what --cluster takes -> module and class of dask-jobqueue or dask-kubernetes
-SYSTEMS: dict[str, tuple[str, str]] = {
-    "slurm": ("dask_jobqueue", "SLURMCluster"),
-    "pbs": ("dask_jobqueue", "PBSCluster"),
-    "sge": ("dask_jobqueue", "SGECluster"),
-    "lsf": ("dask_jobqueue", "LSFCluster"),
-    "k8s": ("dask_kubernetes.operator", "KubeCluster"),
-}
-# one process with one thread and one studio a job, where the site's own settings of Dask say nothing else
-ONE_STUDIO = {"cores": 1, "processes": 1, "memory": "2GiB"}
-ONE_THREAD = {"worker_command": ["dask", "worker", "--nthreads", "1"]}
-PRIVATE_DASHBOARD = {"dashboard_address": "127.0.0.1:0"}
 
 
 @dataclass(frozen=True)
@@ -64,10 +53,8 @@ class Cluster:
         if self.system is None:
             if self.jobs is not None or self.options:
                 raise UserError("--jobs and --cluster-option go with --cluster.")
-        elif self.system not in SYSTEMS:
-            raise unknown("cluster", self.system, SYSTEMS)
-        elif self.jobs is None or self.jobs < 1:
-            raise UserError(f"Say how many jobs {self.system} is to run, as in --jobs 100.")
+        else:
+            check_system(self.system, self.jobs)
 
     def address(self) -> str:
         """The scheduler's address, looked up in its file where that is given."""
@@ -77,6 +64,11 @@ class Cluster:
             return place
         try:
             address = json.loads(Path(place).read_text(encoding="utf-8"))["address"]
+        except FileNotFoundError:
+            raise UserError(
+                f"There is no scheduler file {place}; `dask scheduler --scheduler-file {place}` writes it once it runs."
+                " An address, as in tcp://host:8786, goes as well."
+            ) from None
         except (OSError, ValueError, KeyError, TypeError):
             raise UserError(
                 f"--scheduler takes an address, as in tcp://host:8786, or a scheduler file, and {place} is neither."
@@ -133,12 +125,12 @@ def client_of(address: Any, security: "Security | None" = None) -> Iterator["Cli
     """A client of the scheduler; at the end it takes back its own jobs, and leaves all else alone."""
     from distributed import Client
 
+    if isinstance(address, str):
+        check_answer(address, security)
     try:
         client = Client(address, security=security, timeout=CONNECT_SECONDS, set_as_default=False, name="ident3d")
     except (OSError, ValueError, TypeError, RuntimeError) as error:
-        place = address if isinstance(address, str) else "the cluster just begun"
-        first, *_ = str(error).splitlines() or [type(error).__name__]
-        raise UserError(f"No Dask scheduler answers at {place} ({first}).") from None
+        raise no_answer(address, error) from None
     try:
         yield client
     finally:
@@ -146,43 +138,30 @@ def client_of(address: Any, security: "Security | None" = None) -> Iterator["Cli
             client.close(timeout=5)
 
 
-@contextmanager
-def batch_cluster(system: str, jobs: int, options: Mapping[str, Any]) -> Iterator[Any]:
-    """A cluster of so many jobs of a batch system, or pods, for this run alone; jobs that end are replaced.
+def check_answer(address: str, security: "Security | None") -> None:
+    """One sentence unless a scheduler answers at the address: a client that fails to connect leaves threads behind."""
+    from distributed.core import rpc
+    from distributed.utils import LoopRunner
 
-    The scheduler of batch jobs is in this process and speaks TLS with certificates made for this run. Their files lie
-    in the home folder, which batch systems share, and only their owner can read them.
-    """
-    module, name = SYSTEMS[system]
+    async def kind() -> str:
+        connection = security.get_connection_args("client") if security else {}
+        there = rpc(address, timeout=CONNECT_SECONDS, connection_args=connection)
+        async with asyncio.timeout(2 * CONNECT_SECONDS), there:
+            return str((await there.identity())["type"])
+
     try:
-        kind = getattr(import_module(module), name)
-    except ImportError:
-        package = module.partition(".")[0].replace("_", "-")
-        raise UserError(f"--cluster {system} needs {package}: pip install 'ident3d[cluster]'.") from None
-    try:
-        cluster = kind(**(ONE_THREAD if system == "k8s" else batch_defaults(system)) | dict(options))
-    except (TypeError, ValueError, OSError, RuntimeError) as error:
-        first, *_ = str(error).splitlines() or [repr(error)]
-        raise UserError(f"{name} could not be begun: {first}") from None
-    try:
-        if system == "k8s":
-            cluster.scale(jobs)
-        else:
-            cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
-        yield cluster
-    finally:
-        with suppress(TimeoutError, OSError):
-            cluster.close(timeout=10)
+        found = LoopRunner().run_sync(kind)
+    except Exception as error:  # whatever listens there may answer anything
+        raise no_answer(address, error) from None
+    if found != "Scheduler":
+        raise UserError(f"At {address} is a Dask {found.lower()}, not a scheduler.")
 
 
-def batch_defaults(system: str) -> dict[str, Any]:
-    """What dask-jobqueue is told unless the site's or the user's configuration of Dask says something."""
-    import dask
-
-    home = Path.home() / ".cache" / "ident3d"
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    site = dask.config.get(f"jobqueue.{system}", {})
-    own = {"shared_temp_directory": str(home)} | ONE_STUDIO
-    free = {key: value for key, value in own.items() if site.get(key.replace("_", "-")) is None}
-    options = PRIVATE_DASHBOARD | (site.get("scheduler-options") or {})
-    return free | {"security": True, "scheduler_options": options}
+def no_answer(address: Any, error: Exception) -> UserError:
+    """The sentence for a scheduler that cannot be had, with the first reason that has words."""
+    place = address if isinstance(address, str) else "the cluster just begun"
+    reasons: list[BaseException] = [error]
+    while cause := reasons[-1].__cause__ or reasons[-1].__context__:
+        reasons.append(cause)
+    said = next((text for reason in reversed(reasons) if (text := str(reason).partition("\n")[0])), repr(error))
+    return UserError(f"No Dask scheduler answers at {place} ({said}).")

@@ -7,11 +7,13 @@ from typing import Any
 
 from distributed import Client
 
+from ident3d.cluster import GPU
 from ident3d.errors import UserError
 from ident3d.loaders.making import Job
 
 STALL_SECONDS = 300.0  # without a finished image of 224 pixels; the slowest preset needs half a minute on a busy core
 LOOK_SECONDS = 5.0  # between two looks at who is busy
+REMIND_SECONDS = 300.0  # between two notes that jobs wait for a worker
 SILENCE_SECONDS = 60.0  # after which a scheduler that does not answer counts as lost
 
 
@@ -23,16 +25,35 @@ class Watch:
     stall_seconds: float
     patient: bool  # the workers are not ours: that none is free is no failure
     on_note: Callable[[str], object]
-    workers: int = 0
+    on_gpu: bool = False  # jobs go to workers that have a GPU
+    workers: int = 0  # that can take them
     done: dict[int, int] = field(default_factory=dict)  # first image of a running job -> images done
     heard: dict[str, float] = field(default_factory=dict)  # worker -> time
     last_message: float = field(default_factory=time.monotonic)
     looked: float = field(default_factory=time.monotonic)
+    told: tuple[str, float] = ("", 0.0)  # what the jobs were last said to wait for, and when
 
     def __post_init__(self) -> None:
-        self.workers = len(self.busy())
-        if not self.workers:
-            self.on_note("The scheduler has no workers yet; the jobs wait for them.")
+        self.count(self.busy())
+
+    def count(self, there: Collection[str]) -> None:
+        """Count the workers that can take a job; while there is none, say now and then what the jobs wait for."""
+        able = self.with_gpu() if there and self.on_gpu else there
+        self.workers = len(able)
+        if self.workers:
+            self.told = ("", 0.0)
+            return
+        if not self.patient:
+            return
+        sentence, now = waiting_for(len(there), self.on_gpu, self.client), time.monotonic()
+        if sentence != self.told[0] or now - self.told[1] > REMIND_SECONDS:
+            self.told = sentence, now
+            self.on_note(sentence)
+
+    def with_gpu(self) -> list[str]:
+        """The workers that were started with a GPU."""
+        known = self.ask("identity")["workers"]
+        return [worker for worker, facts in known.items() if facts["resources"].get(GPU)]
 
     def hear(self, message: dict[str, Any]) -> int:
         """Take a worker's word on a running job; the change in the number of images done."""
@@ -61,7 +82,8 @@ class Watch:
         if now - self.looked < min(LOOK_SECONDS, self.stall_seconds / 2):
             return
         busy = self.busy()
-        self.looked, self.workers = time.monotonic(), len(busy)
+        self.looked = time.monotonic()
+        self.count(busy)
         waiting = [worker for worker, keys in busy.items() if keys and keys <= set(ours)]
         self.heard = {worker: self.heard.get(worker, now) for worker in waiting}
         for worker in [worker for worker, last in self.heard.items() if now - last > self.stall_seconds]:
@@ -99,6 +121,17 @@ class Watch:
         """The sentence for a scheduler that is gone."""
         where = f" at {self.client.scheduler.address}" if self.client.scheduler else ""
         return (
-            f"The scheduler{where} is lost. Finished shards are kept; once a scheduler runs again, "
-            "the same command goes on from there."
+            f"The scheduler{where} is lost, and its workers end with it. Finished shards are kept: "
+            "start a scheduler and workers again, and the same command goes on from there."
         )
+
+
+def waiting_for(workers: int, on_gpu: bool, client: Client) -> str:
+    """What jobs wait for that none of the scheduler's workers can take, and how to have such a worker."""
+    gpu = f" --resources {GPU}=1" if on_gpu else ""
+    missing = f"None of the {workers} workers has a {GPU}" if workers else "No worker is there"
+    if client.cluster:
+        return f"{missing}; the shards wait for a job to begin{gpu and f' that starts its worker with{gpu}'}."
+    address = client.scheduler.address
+    tls = " --tls-ca-file …" if address.startswith("tls:") else ""
+    return f"{missing}; the shards wait for one started by `dask worker {address} --nthreads 1{gpu}{tls}`."

@@ -4,6 +4,7 @@ Whatever the moment a run dies, the same call finds a folder that it can go on w
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import sqrt
 from pathlib import Path
@@ -188,4 +189,6 @@ def remove_dataset(path: Path) -> int:
     files = [file for file in [*listed, *beside] if file.is_file()]
     for file in files:
         file.unlink()
+    with suppress(OSError):
+        (path / SHARDS).rmdir()  # unless it holds what is not ours
     return len(files)

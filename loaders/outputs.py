@@ -118,8 +118,7 @@ def writing(place: Path | Store) -> Iterator[FolderOutput]:
             with in_store(place) as output:
                 yield output
         else:
-            make_folder(place)
-            with lease(place) as held:
+            with made_folder(place), lease(place) as held:
                 yield FolderOutput(place, held)
     except OSError as error:
         if error.errno in FULL:
@@ -136,8 +135,17 @@ def in_store(store: Store) -> Iterator[StoreOutput]:
             yield StoreOutput(store, path, held)
 
 
-def make_folder(path: Path) -> None:
+@contextmanager
+def made_folder(path: Path) -> Iterator[None]:
+    """Make the folder and those above it; what was made for nothing, and is empty at the end, is removed again."""
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}.") from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            for folder in made:
+                folder.rmdir()

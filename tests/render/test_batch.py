@@ -71,17 +71,42 @@ def test_slurm_jobs_render_and_are_cancelled_at_the_end(slurm: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("option", "sentence"),
     [
-        (["--cluster", "slurm", "--jobs", "1", "--cluster-option", "cors=1"], "SLURMCluster could not be begun"),
-        (["--cluster", "slurm", "--jobs", "1", "--cluster-option", "cores"], "takes NAME=VALUE"),
+        ("cors=1", "There is no option of SLURMCluster 'cors'. Did you mean 'cores'?"),
+        ("cores=many", "SLURMCluster could not be begun: "),
+        ("cores", "takes NAME=VALUE"),
     ],
 )
-def test_options_that_are_none(words: list[str], sentence: str, slurm: Path, tmp_path: Path) -> None:
+def test_options_that_are_none(option: str, sentence: str, slurm: Path, tmp_path: Path) -> None:
     pytest.importorskip("dask_jobqueue")
-    done = run("render", "--n", "8", "--out", str(tmp_path / "data"), *words)
+    words = ["render", "--n", "8", "--out", str(tmp_path / "data"), "--cluster", "slurm", "--jobs", "1"]
+    done = run(*words, "--cluster-option", option)
     assert done.returncode == 2, done.stderr
     assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_jobs_that_are_not_taken(slurm: Path, tmp_path: Path) -> None:
+    """All of them: the run ends with what sbatch said. Some of them: the others render."""
+    pytest.importorskip("dask_jobqueue")
+    refuse = "#!/bin/sh\necho 'sbatch: error: invalid partition specified' >&2\nexit 1\n"
+    taken = (slurm / "sbatch").read_text()
+    words = ["render", "--scene", TINY.world.scene, "--n", "8", "--size", "32", "--quality", "draft"]
+    words += ["--out", str(tmp_path / "data"), "--cluster", "slurm", "--jobs", "2"]
+    words += ["--cluster-option", f"python={sys.executable}", "--cluster-option", "interface=lo"]
+    (slurm / "sbatch").write_text(refuse)
+    done = run(*words)
+    assert done.returncode == 2, done.stderr
+    assert "Error: sbatch did not take the job: sbatch: error: invalid partition specified\n" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "data").exists()
+    once = f"mkdir {slurm}/once 2> /dev/null || {{ echo 'QOSMaxSubmitJobPerUserLimit' >&2; exit 1; }}\n"
+    (slurm / "sbatch").write_text(taken.replace("#!/bin/sh\n", "#!/bin/sh\n" + once))
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    assert "Note: sbatch took 1 of 2 jobs: QOSMaxSubmitJobPerUserLimit\n" in done.stderr
     assert "Traceback" not in done.stderr
 
 

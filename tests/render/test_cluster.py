@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -86,7 +87,7 @@ def test_worker_scheduler_and_client_are_killed_in_turn(reference: Path, tmp_pat
         dask.kill(dask.scheduler)
         _, error = client.communicate(timeout=PATIENCE)
         assert client.returncode == 2
-        assert "is lost. Finished shards are kept" in error
+        assert "is lost, and its workers end with it. Finished shards are kept: start a scheduler and workers" in error
         assert "Traceback" not in error
     kept = written(folder)
     assert 0 < len(kept) < 16
@@ -173,17 +174,22 @@ def test_workers_that_must_not_render_are_refused(dask: DaskProcesses, tmp_path:
         assert "Traceback" not in error
 
 
-def test_a_job_on_a_gpu_waits_for_a_worker_that_has_one(dask: DaskProcesses, tmp_path: Path) -> None:
+def test_a_job_on_a_gpu_waits_for_a_worker_that_has_one_and_says_so(dask: DaskProcesses, tmp_path: Path) -> None:
+    heard, client = list[str](), start(tmp_path / "data", dask, "--device", "hip")
+    listening = threading.Thread(target=lambda: heard.extend(client.stderr or ()))
+    listening.start()
+    wait_for(lambda: "No worker is there; the shards wait for one started by `dask worker tcp://" in "".join(heard))
     dask.add_worker()
-    client = start(tmp_path / "data", dask, "--device", "hip")
+    wait_for(lambda: "None of the 1 workers has a GPU; the shards wait" in "".join(heard))
+    assert "".join(heard).count("--nthreads 1 --resources GPU=1`.") == 2
     with Client(scheduler_file=str(dask.file)) as other:
-        other.wait_for_workers(1)
-        wait_for(lambda: states(other))
         assert set(states(other).values()) == {"no-worker"}
-        assert client.poll() is None
+    assert client.poll() is None
     dask.add_worker("--resources", "GPU=1")
-    _, error = client.communicate(timeout=PATIENCE)
-    assert "Blender finds no hip GPU" in error
+    listening.join(PATIENCE)
+    assert client.wait() == 2
+    assert "Blender finds no hip GPU" in heard[-1]
+    client.communicate()
 
 
 @pytest.mark.slow
@@ -281,7 +287,8 @@ def test_a_late_worker_does_not_write_over_a_shard_that_has_grown(tmp_path: Path
     ("cluster", "sentence"),
     [
         (Cluster(scheduler="tcp://127.0.0.1:1"), "No Dask scheduler answers at tcp://127.0.0.1:1"),
-        (Cluster(scheduler="absent.json"), "absent.json is neither"),
+        (Cluster(scheduler="absent.json"), "There is no scheduler file absent.json;"),
+        (Cluster(scheduler=__file__), "test_cluster.py is neither"),
         (Cluster(scheduler="tcp://127.0.0.1"), "needs a port"),
         (Cluster(scheduler="http://127.0.0.1:1"), "not a scheduler's address"),
         (Cluster(scheduler="tls://127.0.0.1:1"), "needs --tls-ca"),
@@ -290,6 +297,7 @@ def test_a_late_worker_does_not_write_over_a_shard_that_has_grown(tmp_path: Path
         (Cluster(scheduler="tls://127.0.0.1:1", tls_ca=Path("ca.pem")), "all of --tls-ca"),
         (Cluster(system="slum", jobs=1), "Did you mean 'slurm'?"),
         (Cluster(system="slurm"), "Say how many jobs"),
+        (Cluster(system="pbs", jobs=2), "--cluster pbs begins jobs by qsub, and there is no such command here"),
         (Cluster(jobs=3), "go with --cluster"),
     ],
 )
@@ -297,6 +305,42 @@ def test_clusters_that_are_none(
     cluster: Cluster, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ident3d.schedulers.CONNECT_SECONDS", 1)
+    monkeypatch.setenv("PATH", "")  # of this machine's own batch system
     with pytest.raises(UserError) as refused:
-        render(8, TINY, out=tmp_path / "data", cluster=cluster, show_progress=False)
+        render(8, TINY, out=tmp_path / "new" / "data", cluster=cluster, show_progress=False)
     assert sentence in str(refused.value)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_connection_that_fails_leaves_what_was_there(reference: Path, tmp_path: Path) -> None:
+    shutil.copytree(reference, tmp_path / "data")
+    with pytest.raises(UserError, match="is neither"):
+        render(65, TINY, out=tmp_path / "data", cluster=Cluster(scheduler=__file__), show_progress=False)
+    assert entered(tmp_path / "data") == 16
+
+
+def test_what_answers_is_no_scheduler(dask: DaskProcesses, tmp_path: Path) -> None:
+    """Neither a worker nor a server of another kind; nor does a failed connection leave a thread that complains."""
+    dask.add_worker()
+    wait_for(dask.file.exists)
+    with Client(scheduler_file=str(dask.file)) as client, socket.create_server(("127.0.0.1", 0)) as server:
+        client.wait_for_workers(1)
+        (worker,) = client.scheduler_info()["workers"]
+
+        def answer() -> None:
+            with server.accept()[0] as connection:
+                connection.sendall(b"HTTP/1.0 400 Bad Request\r\n" * 20)
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        stranger = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        for address, sentence in [
+            (worker, f"At {worker} is a Dask worker, not a scheduler."),
+            (stranger, f"No Dask scheduler answers at {stranger} ("),
+        ]:
+            refused = start(tmp_path / "data", dask, "--scheduler", address)
+            _, error = refused.communicate(timeout=PATIENCE)
+            assert refused.returncode == 2
+            assert sentence in error
+            assert "Traceback" not in error
+        answering.join()

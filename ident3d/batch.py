@@ -1,0 +1,135 @@
+"""Clusters begun for one run: jobs of a batch system, through dask-jobqueue, or pods, through dask-kubernetes."""
+
+import inspect
+import queue
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ident3d.errors import UserError, unknown
+
+# what --cluster takes -> module and class of dask-jobqueue or dask-kubernetes, and the command that takes a job
+SYSTEMS: dict[str, tuple[str, str, str]] = {
+    "slurm": ("dask_jobqueue", "SLURMCluster", "sbatch"),
+    "pbs": ("dask_jobqueue", "PBSCluster", "qsub"),
+    "sge": ("dask_jobqueue", "SGECluster", "qsub"),
+    "lsf": ("dask_jobqueue", "LSFCluster", "bsub"),
+    "k8s": ("dask_kubernetes.operator", "KubeCluster", ""),
+}
+# one process with one thread and one studio a job, where the site's own settings of Dask say nothing else
+ONE_STUDIO = {"cores": 1, "processes": 1, "memory": "2GiB"}
+ONE_THREAD = {"worker_command": ["dask", "worker", "--nthreads", "1"]}
+PRIVATE_DASHBOARD = {"dashboard_address": "127.0.0.1:0"}
+
+
+def check_system(system: str, jobs: int | None) -> None:
+    """One sentence about a batch system that there is not, at all or on this machine."""
+    if system not in SYSTEMS:
+        raise unknown("cluster", system, SYSTEMS)
+    if jobs is None or jobs < 1:
+        raise UserError(f"Say how many jobs {system} is to run, as in --jobs 100.")
+    *_, command = SYSTEMS[system]
+    if command and not shutil.which(command):
+        raise UserError(
+            f"--cluster {system} begins jobs by {command}, and there is no such command here; "
+            "run this where jobs are submitted, as on a login node."
+        )
+
+
+@contextmanager
+def batch_cluster(system: str, jobs: int, options: Mapping[str, Any]) -> Iterator[Any]:
+    """A cluster of so many jobs of a batch system, or pods, for this run alone; jobs that end are replaced.
+
+    The scheduler of batch jobs is in this process and speaks TLS with certificates made for this run. Their files lie
+    in the home folder, which batch systems share, and only their owner can read them.
+    """
+    module, name, command = SYSTEMS[system]
+    try:
+        kind = getattr(import_module(module), name)
+    except ImportError:
+        package = module.partition(".")[0].replace("_", "-")
+        raise UserError(f"--cluster {system} needs {package}: pip install 'ident3d[cluster]'.") from None
+    check_options(kind, options)
+    answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    own = batch_defaults(system) | {"job_cls": answering(kind.job_cls, answers)} if command else ONE_THREAD
+    try:
+        cluster = kind(**own | dict(options))
+    except Exception as error:  # each has exceptions of its own
+        raise UserError(f"{name} could not be begun: {one_line(error)}") from None
+    try:
+        if command:
+            cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
+            check_taken(command, [answers.get() for _ in range(jobs)])
+        else:
+            cluster.scale(jobs)
+        yield cluster
+    finally:
+        with suppress(TimeoutError, OSError):
+            cluster.close(timeout=10)
+
+
+def check_options(kind: Any, options: Mapping[str, Any]) -> None:
+    """One sentence about the first option that the cluster's class, or that of its jobs, does not take."""
+    makers = [base.__init__ for cls in (kind, getattr(kind, "job_cls", kind)) for base in cls.__mro__]
+    takes = {name for maker in makers if inspect.isfunction(maker) for name in inspect.signature(maker).parameters}
+    known = sorted(takes - {"self", "kwargs", "job_kwargs", "base_class_kwargs", "job_cls", "scheduler_cls"})
+    for name in options:
+        if name not in known:
+            raise unknown(f"option of {kind.__name__}", name, known)
+
+
+def answering(kind: Any, answers: "queue.SimpleQueue[str | None]") -> Any:
+    """The same kind of job, which tells why it was not taken, or that it was: Dask itself would only log it."""
+
+    from distributed.core import Status
+
+    class Job(kind):  # type: ignore[misc]
+        async def start(self) -> None:
+            try:
+                await super().start()
+            except Exception as error:
+                answers.put(one_line(error))
+                self.status = Status.failed
+                raise
+            answers.put(None)
+
+        async def close(self) -> None:
+            await super().close()
+            self.status = Status.closed  # its cluster, when that is closed, insists on it
+
+    return Job
+
+
+def check_taken(command: str, answers: list[str | None]) -> None:
+    """Refuse to go on if no job was taken; tell of some that were not."""
+    refused = [answer for answer in answers if answer is not None]
+    if len(refused) == len(answers):
+        raise UserError(f"{command} did not take the job: {refused[0]}")
+    if refused:
+        warnings.warn(
+            f"{command} took {len(answers) - len(refused)} of {len(answers)} jobs: {refused[0]}", stacklevel=4
+        )
+
+
+def one_line(error: Exception) -> str:
+    """What a command said, where it failed, else what the error says."""
+    text = str(error)
+    said = text.partition("\nstderr:\n")[2] or text.partition("\nstdout:\n")[2] or text
+    return " ".join(said.split()) or type(error).__name__
+
+
+def batch_defaults(system: str) -> dict[str, Any]:
+    """What dask-jobqueue is told unless the site's or the user's configuration of Dask says something."""
+    import dask
+
+    home = Path.home() / ".cache" / "ident3d"
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    site = dask.config.get(f"jobqueue.{system}", {})
+    own = {"shared_temp_directory": str(home)} | ONE_STUDIO
+    free = {key: value for key, value in own.items() if site.get(key.replace("_", "-")) is None}
+    options = PRIVATE_DASHBOARD | (site.get("scheduler-options") or {})
+    return free | {"security": True, "scheduler_options": options}

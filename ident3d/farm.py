@@ -101,11 +101,13 @@ def work(pickled: bytes) -> Finished | Hopeless:
             worker.log_event(task.topic, {"worker": worker.address, "first": job.first, "done": done})
 
     gpu_index = worker.name if isinstance(worker.name, int) else 0
+    there = place(task.folder)
     try:
-        with workplace(place(task.folder), task.settings, job) as path:
+        with workplace(there, task.settings, job) as path:
             entry = render_shard(path, task.settings, job, task.threads, gpu_index, on_image, studio_of=task.studio_of)
     except UserError as error:
-        return Hopeless(str(error))
+        says = f"The worker {worker.address} says: " if isinstance(there, Store) else ""  # here may be anywhere
+        return Hopeless(f"{says}{error}")
     except ImportError as error:
         return Hopeless(f"Blender cannot be loaded ({error}); `ident3d doctor` says what is missing.")
     except OSError as error:

@@ -38,22 +38,18 @@ class Watch:
 
     def count(self, there: Collection[str]) -> None:
         """Count the workers that can take a job; while there is none, say now and then what the jobs wait for."""
-        able = self.with_gpu() if there and self.on_gpu else there
-        self.workers = len(able)
-        if self.workers:
+        self.workers = len(there)
+        known = self.ask("identity") if self.on_gpu or not there else {}
+        if known:
+            able = [facts for facts in known["workers"].values() if not self.on_gpu or facts["resources"].get(GPU)]
+            self.workers = len(able)
+        if self.workers or not self.patient:
             self.told = ("", 0.0)
             return
-        if not self.patient:
-            return
-        sentence, now = waiting_for(len(there), self.on_gpu, self.client), time.monotonic()
+        sentence, now = waiting_for(known, self.on_gpu, begun=bool(self.client.cluster)), time.monotonic()
         if sentence != self.told[0] or now - self.told[1] > REMIND_SECONDS:
             self.told = sentence, now
             self.on_note(sentence)
-
-    def with_gpu(self) -> list[str]:
-        """The workers that were started with a GPU."""
-        known = self.ask("identity")["workers"]
-        return [worker for worker, facts in known.items() if facts["resources"].get(GPU)]
 
     def hear(self, message: dict[str, Any]) -> int:
         """Take a worker's word on a running job; the change in the number of images done."""
@@ -126,12 +122,11 @@ class Watch:
         )
 
 
-def waiting_for(workers: int, on_gpu: bool, client: Client) -> str:
-    """What jobs wait for that none of the scheduler's workers can take, and how to have such a worker."""
+def waiting_for(known: dict[str, Any], on_gpu: bool, *, begun: bool) -> str:
+    """What jobs wait for that no worker which the scheduler knows of can take, and how to have such a worker."""
     gpu = f" --resources {GPU}=1" if on_gpu else ""
-    missing = f"None of the {workers} workers has a {GPU}" if workers else "No worker is there"
-    if client.cluster:
+    missing = f"None of the {len(known['workers'])} workers has a {GPU}" if known["workers"] else "No worker is there"
+    if begun:
         return f"{missing}; the shards wait for a job to begin{gpu and f' that starts its worker with{gpu}'}."
-    address = client.scheduler.address
-    tls = " --tls-ca-file …" if address.startswith("tls:") else ""
-    return f"{missing}; the shards wait for one started by `dask worker {address} --nthreads 1{gpu}{tls}`."
+    tls = " --tls-ca-file …" if known["address"].startswith("tls:") else ""
+    return f"{missing}; the shards wait for one started by `dask worker {known['address']} --nthreads 1{gpu}{tls}`."

@@ -4,6 +4,7 @@ Credentials are the store's own business (its environment variables and files): 
 """
 
 import errno
+import platform
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -161,7 +162,7 @@ class Store:
         except Exception as error:  # each file system has exceptions of its own
             what = f"{type(error).__name__}: {redacted(error)}"
             if isinstance(error, HOPELESS) or "Credentials" in type(error).__name__:
-                raise UserError(f"{self.url} cannot be used ({what}).") from None
+                raise UserError(f"{self.url} cannot be used from here, host {platform.node()} ({what}).") from None
             raise OSError(errno.EIO, what, self.url) from None
 
 

@@ -100,6 +100,31 @@ def test_workers_of_a_scheduler_render_to_s3_what_they_render_to_a_folder(bucket
     assert all(len(run["rendered_on"]) == 1 and "workers" not in run for run in runs)  # by none of our own
 
 
+def test_lacking_credentials_are_told_of_on_the_side_that_lacks_them(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import s3fs
+
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")  # or it is waited for
+    monkeypatch.setenv("HOME", str(tmp_path))
+    lacking = rf"{bucket}/sets cannot be used from here, host \S+ \(NoCredentialsError: "
+    with DaskProcesses(tmp_path / "dask") as dask:
+        with monkeypatch.context() as without:
+            for name in names:
+                without.delenv(name)
+            dask.add_worker()
+        wait_for(dask.file.exists)
+        words = {"cluster": Cluster(scheduler=str(dask.file)), "show_progress": False}
+        with pytest.raises(UserError, match=rf"^The worker tcp://\S+ says: {lacking}"):
+            render(2, SMALL, out=f"{bucket}/sets", **words)
+    for name in names:
+        monkeypatch.delenv(name)
+    s3fs.S3FileSystem.clear_instance_cache()
+    with pytest.raises(UserError, match=f"^{lacking}"):
+        render(2, SMALL, out=f"{bucket}/sets", workers=1, show_progress=False)
+
+
 def test_a_place_that_holds_other_things_is_refused(bucket: str) -> None:
     store = Store(f"{bucket}/letters")
     store.put("novel.txt", b"once")

@@ -1,6 +1,7 @@
 """Clusters begun for one run: jobs of a batch system, through dask-jobqueue, or pods, through dask-kubernetes."""
 
 import inspect
+import os
 import queue
 import shutil
 import warnings
@@ -23,6 +24,7 @@ SYSTEMS: dict[str, tuple[str, str, str]] = {
 # one process with one thread and one studio a job, where the site's own settings of Dask say nothing else
 ONE_STUDIO = {"cores": 1, "processes": 1, "memory": "2GiB"}
 ONE_THREAD = {"worker_command": ["dask", "worker", "--nthreads", "1"]}
+POD_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # where a pod finds what it may do
 PRIVATE_DASHBOARD = {"dashboard_address": "127.0.0.1:0"}
 
 
@@ -32,12 +34,23 @@ def check_system(system: str, jobs: int | None) -> None:
         raise unknown("cluster", system, SYSTEMS)
     if jobs is None or jobs < 1:
         raise UserError(f"Say how many jobs {system} is to run, as in --jobs 100.")
-    *_, command = SYSTEMS[system]
-    if command and not shutil.which(command):
-        raise UserError(
-            f"--cluster {system} begins jobs by {command}, and there is no such command here; "
-            "run this where jobs are submitted, as on a login node."
+    if not is_here(system):
+        *_, command = SYSTEMS[system]
+        lacking = (
+            f"{command}, and there is no such command" if command else "kubectl's configuration, and there is none"
         )
+        raise UserError(
+            f"--cluster {system} begins jobs by {lacking} here; run this where jobs are submitted, as on a login node."
+        )
+
+
+def is_here(system: str) -> bool:
+    """Whether this machine can begin jobs of the system: by its command, or by a configuration of Kubernetes."""
+    *_, command = SYSTEMS[system]
+    if command:
+        return shutil.which(command) is not None
+    places = os.environ.get("KUBECONFIG", "~/.kube/config").split(os.pathsep)
+    return any(Path(place).expanduser().is_file() for place in (*places, POD_ACCOUNT) if place)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import Literal
 
 from tabulate import tabulate
 
+from ident3d.batch import SYSTEMS, is_here
 from ident3d.errors import UserError
 from ident3d.faiss_build import ADVICE, faiss_build
 from ident3d.libraries import bpy_binary, install_line, missing_libraries
@@ -20,6 +21,12 @@ from ident3d.root import data_root
 
 Status = Literal["ok", "limited", "missing"]
 PACKAGES = ("ident3d", "numpy", "scipy", "scikit-learn", "h5py", "torch", "pillow", "matplotlib", "distributed")
+# package of the extra "cluster" -> what it is for
+CLUSTER = {
+    "dask-jobqueue": "--cluster slurm, pbs, sge and lsf",
+    "dask-kubernetes": "--cluster k8s",
+    "s3fs": "s3:// addresses",
+}
 GIB = 2**30
 BPY_PYTHON = ("3", "11")
 
@@ -74,6 +81,7 @@ def doctor(root: Path | str | None = None) -> Health:
         look_at_faiss(),
         training,
         *look_at_machine(),
+        *look_at_cluster(),
         look_at_meshes(),
         look_at_disk(data_root(root)),
     )
@@ -178,6 +186,17 @@ def look_at_machine() -> Iterator[Finding]:
     enough = memory >= 0.5 * cores + 2
     means = "enough for a render worker a core" if enough else "use fewer workers: each needs about 0.5 GiB"
     yield Finding("memory", f"{memory:.1f} GiB", "ok" if enough else "limited", means)
+
+
+def look_at_cluster() -> Iterator[Finding]:
+    """What a render beyond this machine takes; none of it matters for one on it."""
+    for package, use in CLUSTER.items():
+        found = installed(package)
+        means = f"for {use}" + ("" if found else ": pip install 'ident3d[cluster]'")
+        yield Finding(package, found or "not installed", "ok" if found else "limited", means)
+    here = [system for system in SYSTEMS if is_here(system)]
+    means = "where --cluster can begin jobs" if here else "no sbatch, qsub, bsub or kubectl configuration for --cluster"
+    yield Finding("batch systems", ", ".join(here) or "none here", "ok" if here else "limited", means)
 
 
 def look_at_meshes() -> Finding:

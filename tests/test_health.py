@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ident3d.health import Finding, Health, doctor
+from ident3d.health import Finding, Health, doctor, look_at_cluster
 from ident3d.libraries import DEBIAN_PACKAGE, install_line, missing_libraries
 from ident3d.root import data_root
 
@@ -29,6 +29,19 @@ def test_table_holds_every_finding_and_the_answers(tmp_path: Path) -> None:
     assert f"Rendering: {'yes' if health.can_render else 'no'}." in table
     assert {finding.status for finding in health.findings} <= {"ok", "limited", "missing"}
     assert all(isinstance(finding, Finding) and finding.means for finding in health.findings)
+
+
+def test_a_batch_system_is_found_by_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    found = {finding.what: finding for finding in look_at_cluster()}
+    assert found["batch systems"].found == "none here"
+    assert found["batch systems"].status == "limited"
+    (tmp_path / "qsub").touch(0o700)
+    (tmp_path / "config").touch()
+    *packages, systems = look_at_cluster()
+    assert systems.found == "pbs, sge, k8s"
+    assert [finding.what for finding in packages] == ["dask-jobqueue", "dask-kubernetes", "s3fs"]
 
 
 def test_data_root_prefers_option_then_environment_then_data(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,10 @@ def render(
     from ident3d.rendering import render
 
     if dry_run:
+        if not cluster.here:
+            click.echo(
+                "Note: this is measured on this machine; the cluster is not asked, and nothing runs there.", err=True
+            )
         expected = estimate(n, recipe, out=out, root=root, latents=latents, workers=workers, fresh=fresh)
         cost = expected.core_hours * core_hour_price
         free = "" if expected.free_bytes is None else f" of {expected.free_bytes / 1e9:.1f} GB free"

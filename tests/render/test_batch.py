@@ -112,6 +112,8 @@ def test_jobs_that_are_not_taken(slurm: Path, tmp_path: Path) -> None:
 
 def test_without_its_package_the_sentence_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dask_kubernetes", None)
+    (tmp_path / "config").touch()
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     words = ["render", "--n", "8", "--out", str(tmp_path / "data"), "--cluster", "k8s", "--jobs", "2"]
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 2, result.output

@@ -298,6 +298,7 @@ def test_a_late_worker_does_not_write_over_a_shard_that_has_grown(tmp_path: Path
         (Cluster(system="slum", jobs=1), "Did you mean 'slurm'?"),
         (Cluster(system="slurm"), "Say how many jobs"),
         (Cluster(system="pbs", jobs=2), "--cluster pbs begins jobs by qsub, and there is no such command here"),
+        (Cluster(system="k8s", jobs=2), "kubectl's configuration, and there is none here"),
         (Cluster(jobs=3), "go with --cluster"),
     ],
 )
@@ -305,7 +306,8 @@ def test_clusters_that_are_none(
     cluster: Cluster, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ident3d.schedulers.CONNECT_SECONDS", 1)
-    monkeypatch.setenv("PATH", "")  # of this machine's own batch system
+    for name in ("PATH", "KUBECONFIG"):  # of this machine's own batch system
+        monkeypatch.setenv(name, "")
     with pytest.raises(UserError) as refused:
         render(8, TINY, out=tmp_path / "new" / "data", cluster=cluster, show_progress=False)
     assert sentence in str(refused.value)

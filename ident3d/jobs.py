@@ -13,8 +13,8 @@ from ident3d.latents.draws import Draws
 from ident3d.latents.names import CLASSES
 from ident3d.latents.streams import noise_seed
 from ident3d.loaders.files import sha256_of_file, write_atomically
-from ident3d.loaders.folder import SHARDS, read_description
-from ident3d.loaders.making import Job
+from ident3d.loaders.folder import SHARDS
+from ident3d.loaders.making import Job, check_due
 from ident3d.loaders.manifest import Entry, entry_of
 from ident3d.loaders.shards import Shard, encode_shard, read_settings, read_shard
 from ident3d.loaders.source import recorded_latents, world_of
@@ -105,13 +105,6 @@ def render_shard(
     check_due(folder, settings, job)
     write_atomically(folder / SHARDS / job.name, data)
     return entry_of(job.name, shard, data)
-
-
-def check_due(folder: Path, settings: Settings, job: Job) -> None:
-    """Refuse to write a shard that another run has grown or replaced since this job was handed out."""
-    now = read_description(folder)
-    if now.settings != settings or job.count != min(now.shard_size, now.n - job.first):
-        raise UserError(f"Another run has changed {folder} since shard {job.name} was begun.")
 
 
 def kept_images(folder: Path, job: Job) -> NDArray[np.uint8]:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -86,8 +87,7 @@ def render(
         description, entries = drop_lost(path, description, output.stored())
         if description.complete:
             return Rendered(wanted.path, wanted.n, 0, time.perf_counter() - clock, complete=True)
-        output.bring(plan(description, entries))
-        entries = adopt_finished(path, description, entries)
+        entries = adopt_finished(path, description, entries, output.at_hand)
         output.begin()
         jobs = plan(description, entries)
         try:
@@ -174,12 +174,17 @@ def credits_of(wanted: Order) -> list[str]:
     return mesh_credits(wanted.recipe.world.drawn_classes)
 
 
-def adopt_finished(path: Path, description: Description, entries: list[Entry]) -> list[Entry]:
+def adopt_finished(
+    path: Path,
+    description: Description,
+    entries: list[Entry],
+    at_hand: Callable[[Iterable[Job]], Iterable[Job]] = iter,
+) -> list[Entry]:
     """Enter the whole shards that a killed run wrote but had not entered; returns all entries."""
-    found = [entry for job in plan(description, entries) if (entry := adopt(path, description.settings, job))]
-    for entry in found:
-        manifest.append_entry(path, entry)
-    return manifest.read_entries(path) if found else entries
+    for job in at_hand(plan(description, entries)):
+        if entry := adopt(path, description.settings, job):
+            manifest.append_entry(path, entry)
+    return manifest.read_entries(path)
 
 
 def check_disk(path: Path, description: Description, free: int | None) -> None:

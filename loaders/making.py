@@ -88,6 +88,13 @@ def intended(
     return old if old.complete and n == old.n else Description(settings, n, old.shard_size)
 
 
+def check_due(path: Path, settings: Mapping[str, Any], job: Job) -> None:
+    """Refuse to write a shard that another run has grown or replaced since this job was handed out."""
+    now = read_description(path)
+    if now.settings != settings or job.count != min(now.shard_size, now.n - job.first):
+        raise UserError(f"Another run has changed {path} since its shard {job.name} was begun.")
+
+
 def only_begun(path: Path) -> bool:
     """Whether all that lies in the folder is what a run leaves that dies before its first line is written."""
     ours = [file for file in path.iterdir() if file.name not in PARTS or file.is_dir()]

@@ -1,7 +1,7 @@
 """Where a run puts the dataset that it makes: a folder, or an object store through a scratch folder."""
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -41,8 +41,9 @@ class FolderOutput:
         """The sizes of the shards, where they are not files of the folder."""
         return None
 
-    def bring(self, jobs: Sequence[Job]) -> None:
-        """Make files of the folder of what there is of these jobs' shards."""
+    def at_hand(self, jobs: Iterable[Job]) -> Iterator[Job]:
+        """Each of the jobs in turn, while what there may be of its shard is a file of the folder."""
+        yield from jobs
 
     def begin(self) -> None:
         """What the folder says of the dataset is settled, and shards may follow."""
@@ -81,11 +82,12 @@ class StoreOutput(FolderOutput):
     def stored(self) -> dict[str, int]:
         return self.store.sizes(SHARDS)
 
-    def bring(self, jobs: Sequence[Job]) -> None:
+    def at_hand(self, jobs: Iterable[Job]) -> Iterator[Job]:
         there = self.stored()
         for job in jobs:
-            if job.name in there:
-                publishing.take_shard(self.store, job.name, self.path)
+            if job.name in there and publishing.take_shard(self.store, job.name, self.path):
+                yield job
+                (self.path / SHARDS / job.name).unlink()  # there may be more of them than this disk holds
 
     def begin(self) -> None:
         self.held.check()

@@ -16,7 +16,7 @@ from ident3d.loaders import all_latents, manifest
 from ident3d.loaders.cached import ENTRIES, fetch, manifest_of, recorded_hashes
 from ident3d.loaders.files import TEMPORARY, write_atomically
 from ident3d.loaders.folder import FILE, PARTS, SHARDS, is_dataset
-from ident3d.loaders.making import Job
+from ident3d.loaders.making import Job, check_due
 from ident3d.loaders.manifest import Entry
 from ident3d.loaders.provenance import FILE as PROVENANCE
 from ident3d.loaders.source import COPY
@@ -71,10 +71,7 @@ def workplace(place: Path | Store, settings: Mapping[str, Any], job: Job) -> Ite
         yield place
         return
     with scratch(place) as folder:
-        described = place.get(FILE)
-        if described is None:
-            raise UserError(f"{place} is not a dataset: there is no {FILE} in it.")
-        write_atomically(folder / FILE, described)
+        take_description(place, folder)
         if settings["source"]["kind"] == "file":
             copyfile(fetch(place, COPY, settings["source"]["sha256"]), folder / COPY)
         if job.reuse:
@@ -83,8 +80,8 @@ def workplace(place: Path | Store, settings: Mapping[str, Any], job: Job) -> Ite
         before = shard.read_bytes() if take_shard(place, job.name, folder) else None
         yield folder
         data = shard.read_bytes()
-        if place.get(FILE) != described:
-            raise UserError(f"Another run has changed {place} since its shard {job.name} was begun.")
+        take_description(place, folder)
+        check_due(folder, settings, job)
         if data != before:
             place.put(f"{SHARDS}/{job.name}", data)
 
@@ -126,6 +123,14 @@ def entry_name(shard: str) -> str:
 
 def remove_entries(store: Store) -> None:
     store.remove_all(f"{ENTRIES}/{name}" for name in store.sizes(ENTRIES))
+
+
+def take_description(store: Store, folder: Path) -> None:
+    """Bring what the dataset is now into the scratch folder."""
+    described = store.get(FILE)
+    if described is None:
+        raise UserError(f"{store} is not a dataset: there is no {FILE} in it.")
+    write_atomically(folder / FILE, described)
 
 
 def take_shard(store: Store, name: str, folder: Path) -> bool:

@@ -1,5 +1,6 @@
 """What a run writes to: once another run has taken over, and on the workers."""
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from ident3d.loaders.cached import manifest_of
 from ident3d.loaders.files import sha256_of_file
 from ident3d.loaders.folder import FILE, SHARDS, open_folder, read_description
 from ident3d.loaders.lease import lease
-from ident3d.loaders.making import Job
+from ident3d.loaders.making import Job, begin, plan
 from ident3d.loaders.outputs import writing
 from ident3d.loaders.provenance import FILE as PROVENANCE
 from ident3d.loaders.publishing import workplace
@@ -79,11 +80,30 @@ def test_what_cannot_be_written_is_said_in_a_sentence(tmp_path: Path) -> None:
         pass
 
 
+def test_of_a_lost_manifest_s_shards_one_at_a_time_is_at_hand(tmp_path: Path) -> None:
+    """However large the dataset is, the client's disk holds one of its shards."""
+    pytest.importorskip("fsspec")
+    folder = make_dataset(tmp_path / "data", 24, finished=False)
+    entries = manifest.read_entries(folder)
+    (folder / manifest.FILE).unlink()
+    store, held = uploaded(folder), list[list[str]]()
+    store.remove(f"{SHARDS}/00001.h5")
+    with writing(store) as output:
+        shards = output.path / SHARDS
+        for job in output.at_hand(plan(read_description(output.path), [])):
+            held.append([file.name for file in shards.iterdir()])
+            assert sha256_of_file(shards / job.name) == entries[job.first // 8].sha256
+        assert not list(shards.iterdir())
+    assert held == [["00000.h5"], ["00002.h5"]]
+
+
 def test_a_worker_has_at_hand_what_its_shard_is_made_of_and_puts_it_whole(tmp_path: Path) -> None:
     pytest.importorskip("fsspec")
-    opened = open_folder(make_dataset(tmp_path / "data", 12, finished=False))
-    store, settings, entry = uploaded(opened.path), opened.description.settings, opened.entries[1]
-    job = Job("00002.h5", 16, 8, entry)
+    small = open_folder(make_dataset(tmp_path / "data", 12, finished=False))
+    settings, entry = small.description.settings, small.entries[1]
+    begin(small.path, settings, 16)
+    opened = open_folder(small.path)
+    store, job = uploaded(opened.path), Job("00002.h5", 8, 8, entry)
     with workplace(store, settings, job) as folder:
         assert read_description(folder) == opened.description
         assert sha256_of_file(folder / SHARDS / entry.name) == entry.sha256
@@ -100,8 +120,14 @@ def test_a_worker_has_at_hand_what_its_shard_is_made_of_and_puts_it_whole(tmp_pa
 
     with pytest.raises(ZeroDivisionError):
         make(b"half", lambda: 1 / 0)
-    with pytest.raises(UserError, match=f"Another run has changed {store}"):
-        make(b"of a dataset that is no more", lambda: store.put(FILE, b"{}"))
+    begin(tmp_path / "other", settings | {"size": 32}, 16, 8)
+    for now in (small.description.as_dict(), read_description(tmp_path / "other").as_dict()):
+        with pytest.raises(UserError, match=f"Another run has changed {store}"):
+            make(b"of a dataset that is no more", lambda now=now: store.put(FILE, json.dumps(now).encode()))
+        store.put(FILE, (opened.path / FILE).read_bytes())
+    store.remove(FILE)
+    with pytest.raises(UserError, match=f"{store} is not a dataset"):
+        make(b"of none at all", lambda: None)
     assert store.get(f"{SHARDS}/{job.name}") == b"made"
     with workplace(opened.path, settings, job) as folder:
         assert folder == opened.path
@@ -110,15 +136,16 @@ def test_a_worker_has_at_hand_what_its_shard_is_made_of_and_puts_it_whole(tmp_pa
 def test_a_worker_has_the_latents_file_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("fsspec")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    opened = open_folder(make_dataset(tmp_path / "data", 8, finished=False))
-    store, file = uploaded(opened.path), npy_bytes(np.zeros((8, 10), np.float32))
-    settings = opened.description.settings | {"source": copied(file, seed=0, split="train")}
+    drawn, file = open_folder(make_dataset(tmp_path / "drawn", 8)), npy_bytes(np.zeros((8, 10), np.float32))
+    settings = drawn.description.settings | {"source": copied(file, seed=0, split="train")}
+    begin(tmp_path / "data", settings, 8)
+    store = uploaded(tmp_path / "data")
     job = Job("00000.h5", 0, 8)
     with pytest.raises(UserError, match=rf"{store}/{COPY} is missing"), workplace(store, settings, job):
         pass
     store.put(COPY, file)
-    with workplace(store, settings, job) as folder:
-        assert copy_is_sound(folder, settings)
-    store.put(COPY, b"another")
-    with workplace(store, settings, job) as folder:  # by the cache's copy, which has the right hash
-        assert copy_is_sound(folder, settings)
+    for _ in range(2):
+        with workplace(store, settings, job) as folder:
+            assert copy_is_sound(folder, settings)
+            (folder / SHARDS / job.name).touch()
+        store.put(COPY, b"another")  # the second time it is the cache's copy, which has the right hash

@@ -66,10 +66,9 @@ def make(place: Path | Store, n: int, *, fresh: bool = False) -> int:
             output.clear()
         description = intended(output.path, SETTINGS, n, 4, cleared=cleared)
         write_down(output.path, description)
-        description, entries = drop_lost(output.path, description, output.stored())
+        description, _ = drop_lost(output.path, description, output.stored())
         if description.complete:
             return 0
-        output.bring(plan(description, entries))
         adopt(output, description)
         output.begin()
         jobs = plan(description, manifest.read_entries(output.path))
@@ -87,7 +86,7 @@ def make(place: Path | Store, n: int, *, fresh: bool = False) -> int:
 
 
 def adopt(output: FolderOutput, description: Description) -> None:
-    for job in plan(description, manifest.read_entries(output.path)):
+    for job in output.at_hand(plan(description, manifest.read_entries(output.path))):
         path = output.path / SHARDS / job.name
         if path.is_file() and len((shard := read_shard(path)).index) == job.count:
             manifest.append_entry(output.path, entry_of(job.name, shard, path.read_bytes()))

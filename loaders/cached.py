@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ident3d.errors import UserError
-from ident3d.loaders import all_latents, manifest
+from ident3d.loaders import all_latents, bounded, manifest
 from ident3d.loaders.files import sha256, sha256_of_file, write_atomically
 from ident3d.loaders.index_cache import cache_folder
 from ident3d.loaders.shards import MEND
@@ -25,7 +25,9 @@ _checked: set[Path] = set()  # copies whose hash this process has seen to be rig
 
 def fetch(store: Store, name: str, digest: str) -> Path:
     """The local copy of an object with this sha256; downloaded unless it is there."""
-    path = cache_folder() / "objects" / digest / name.rpartition("/")[2]
+    copies = cache_folder() / "objects"
+    path = copies / digest / name.rpartition("/")[2]
+    bounded.used(path)
     if path.is_file() and (path in _checked or sha256_of_file(path) == digest):
         _checked.add(path)
         return path
@@ -35,6 +37,7 @@ def fetch(store: Store, name: str, digest: str) -> Path:
     if sha256(data) != digest:
         raise UserError(f"{store}/{name} does not match its sha256; {MEND}")
     keep(path, data)
+    bounded.add(copies, len(data))
     _checked.add(path)
     return path
 

@@ -13,7 +13,7 @@ from synthetic import make_dataset
 
 from ident3d.cli import main
 from ident3d.errors import UserError
-from ident3d.loaders import cached, manifest
+from ident3d.loaders import bounded, cached, manifest
 from ident3d.loaders.cached import ENTRIES, ORIGIN
 from ident3d.loaders.exporting import export
 from ident3d.loaders.files import TEMPORARY
@@ -190,6 +190,36 @@ def test_a_copy_is_used_only_with_its_hash_and_made_again_otherwise(store: Store
     np.testing.assert_array_equal(ImageDataset(store.url).images(range(8)), before)
     copy.unlink()
     np.testing.assert_array_equal(ImageDataset(store.url).images(range(8)), before)
+
+
+def test_the_least_recently_used_copies_make_room(
+    store: Store, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_dataset(tmp_path / "data", 40)
+    upload(folder, store)
+    here, there = ImageDataset(folder), ImageDataset(store.url)
+    sizes = [entry.bytes for entry in open_folder(folder).entries]
+    monkeypatch.setenv(bounded.VARIABLE, str(2.5 * max(sizes) / 1e9))
+    copies = cache / "ident3d" / "objects"
+
+    def read(shard: int) -> set[str]:
+        image = [8 * shard]
+        np.testing.assert_array_equal(ImageDataset(store.url).images(image), here.images(image))
+        return {copy.name for copy in copies.rglob("*.h5")}
+
+    there.images([0])
+    assert [len(read(shard)) for shard in range(5)] == [1, 2, 3, 4, 5]  # all of them are new
+    monkeypatch.setattr(bounded, "MOMENT_SECONDS", 0.0)
+    (copies / open_folder(folder).entries[4].sha256 / "00004.h5").unlink()
+    assert read(4) == {"00003.h5", "00004.h5"}
+    assert read(3) == {"00003.h5", "00004.h5"}
+    assert read(1) == {"00003.h5", "00001.h5"}
+    assert not [folder for folder in copies.iterdir() if not any(folder.iterdir())]
+    np.testing.assert_array_equal(there.images(range(8)), here.images(range(8)))  # it is gone, but was open
+    assert read(1) == {"00003.h5", "00001.h5"}
+    monkeypatch.setenv(bounded.VARIABLE, "much")
+    with pytest.raises(UserError, match="IDENT3D_CACHE_GB takes a number of gigabytes, as in 200, not 'much'"):
+        read(0)
 
 
 def test_a_damaged_or_missing_shard_is_named_and_not_kept(store: Store, tmp_path: Path, cache: Path) -> None:

@@ -7,7 +7,6 @@ of the hosts do not matter.
 
 import json
 import os
-import platform
 import random
 import secrets
 import threading
@@ -17,10 +16,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkstemp
-from typing import Any, Protocol
+from typing import Protocol
 
 from ident3d.errors import UserError
 from ident3d.loaders.files import FULL, TEMPORARY
+from ident3d.loaders.owners import is_dead, name_of, owner_in, this_process
 
 PREFIX = ".lease-"
 BEAT_SECONDS = 10.0
@@ -197,61 +197,3 @@ def take(place: str, claims: Claims, content: bytes, lapse_seconds: float) -> in
             claims.remove(number)
         time.sleep(random.uniform(0, 0.05))
     raise Busy(f"Many processes want to write {place} at this moment; try again.")
-
-
-def this_process() -> dict[str, Any]:
-    """What tells this process from all others: host, number, and the time at which it began."""
-    return {"host": platform.node(), "system": system(), "pid": os.getpid(), "started": started(os.getpid())}
-
-
-def system() -> list[str]:
-    """What tells whether a process number means the same here: this boot of the kernel, and its space of numbers."""
-    found = []
-    with suppress(OSError):
-        found.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-        found.append(str(Path("/proc/self/ns/pid").readlink()))  # containers may share a host's name and kernel
-    return found
-
-
-def is_hidden(pid: int) -> bool:
-    """Whether there is such a process, of another user, of which this host tells us nothing else (hidepid)."""
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return not Path(f"/proc/{pid}").exists()
-    except (OSError, OverflowError):
-        return False
-    return False
-
-
-def started(pid: int) -> str | None:
-    """When the process began, in the kernel's ticks; None if there is no such process, or it has ended."""
-    try:
-        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if state in "ZX" else fields[18]
-
-
-def is_dead(owner: Mapping[str, Any]) -> bool:
-    """Whether the owner's process ran here and runs no more; where that cannot be known, it lives."""
-    here = this_process()
-    same = all(owner.get(name) == here[name] for name in ("host", "system")) and here["started"] is not None
-    pid = owner.get("pid")
-    return same and type(pid) is int and pid > 0 and started(pid) != owner.get("started") and not is_hidden(pid)
-
-
-def owner_in(content: bytes) -> dict[str, Any]:
-    """Who made the claim; nothing where it cannot be read, as while it is being written."""
-    try:
-        owner = json.loads(content)
-    except (ValueError, RecursionError):
-        return {}
-    return owner if isinstance(owner, dict) else {}
-
-
-def name_of(owner: Mapping[str, Any]) -> str:
-    """The owner as messages name it; what a file claims of its owner may be anything."""
-    pid, host = owner.get("pid"), owner.get("host")
-    known = isinstance(pid, int) and isinstance(host, str) and host.isprintable() and len(host) < 256
-    return f"process {pid} on {host}" if known else "another process"

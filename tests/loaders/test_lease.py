@@ -15,7 +15,8 @@ import pytest
 
 from ident3d.errors import UserError
 from ident3d.loaders.files import TEMPORARY
-from ident3d.loaders.lease import PREFIX, FolderClaims, lease, started, this_process
+from ident3d.loaders.lease import PREFIX, FolderClaims, lease
+from ident3d.loaders.owners import started, this_process
 
 # Holds the lease, and tells of it; then, at each line that it reads, whether it still does.
 HOLD = """

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from ident3d.errors import UserError
-from ident3d.loaders.lease import started
+from ident3d.loaders.owners import started
 from ident3d.loaders.publishing import refuse_strangers
 from ident3d.loaders.store_lease import FOLDER, StoreClaims, lease_on_store
 from ident3d.loaders.stores import Store

@@ -7,7 +7,7 @@ from secrets import token_hex
 
 import pytest
 from hypothesis import HealthCheck, settings
-from s3 import s3_server, settings_of
+from servers import GOOGLE, S3, s3_settings, server
 from shapes.stars import obj_bytes, star
 
 from ident3d.health import look_at_bpy
@@ -60,8 +60,21 @@ def s3_address() -> Iterator[str]:
     """A local S3 server, for tests that all use buckets of their own."""
     for package in ("moto", "flask_cors", "s3fs"):
         pytest.importorskip(package)
-    with s3_server() as address:
+    with server(S3) as address:
         yield address
+
+
+@pytest.fixture
+def google(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of an empty bucket on a local server of Google's kind; the cache is empty too."""
+    monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")  # looked at in the import; or Google is asked
+    pytest.importorskip("gcp_storage_emulator")
+    gcsfs = pytest.importorskip("gcsfs")
+    with server(GOOGLE) as address:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        yield "gs://bucket"
+    gcsfs.GCSFileSystem.clear_instance_cache()  # the next server has another address
 
 
 @pytest.fixture
@@ -69,7 +82,7 @@ def bucket(s3_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """The address of an empty bucket on it; the cache is empty too."""
     import s3fs
 
-    for name, value in settings_of(s3_address).items():
+    for name, value in s3_settings(s3_address).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     name = f"bucket-{token_hex(8)}"

@@ -101,6 +101,24 @@ def test_workers_of_a_scheduler_render_to_s3_what_they_render_to_a_folder(bucket
     assert all(len(run["rendered_on"]) == 1 and "workers" not in run for run in runs)  # by none of our own
 
 
+def test_a_render_to_google_s_storage_is_the_local_one_byte_by_byte(google: str, tmp_path: Path) -> None:
+    """It grows, too; the server has no conditional writes, which is noticed."""
+    store, local = Store(f"{google}/sets/data"), tmp_path / "data"
+    words = {"workers": 1, "shard_size": 2, "show_progress": False}
+    unguarded = "is not guarded against a second writer: it overwrites an object"
+    for n in (4, 6):
+        with pytest.warns(UserWarning, match=unguarded):
+            assert render(n, SMALL, out=store.url, **words).complete
+    render(6, SMALL, out=local, **words)
+    files = [str(file.relative_to(local)) for file in local.rglob("*") if file.is_file()]
+    assert {name for name in files if store.get(name) != (local / name).read_bytes()} == {"provenance.json"}
+    assert store.sizes("").keys() == {name for name in files if "/" not in name}
+    assert not store.sizes(ENTRIES)
+    assert not store.sizes(FOLDER)
+    assert verify(store.url, show_progress=False).sound
+    np.testing.assert_array_equal(ImageDataset(store.url).images(range(6)), ImageDataset(local).images(range(6)))
+
+
 def test_lacking_credentials_are_told_of_on_the_side_that_lacks_them(
     bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

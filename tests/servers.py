@@ -1,4 +1,4 @@
-"""A local server that speaks S3 (moto), in a process of its own, and what a client needs to find it."""
+"""Local servers that speak S3 (moto) or Google's protocol (gcp-storage-emulator), each in a process of its own."""
 
 import os
 import socket
@@ -10,19 +10,23 @@ from contextlib import contextmanager
 
 from following import FOLLOW
 
-SERVE = """
+S3 = """
 from moto.server import main
 main(["-p", sys.argv[1]])
+"""
+GOOGLE = """
+from gcp_storage_emulator.server import create_server
+create_server("127.0.0.1", int(sys.argv[1]), in_memory=True, default_bucket="bucket").run()
 """
 
 
 @contextmanager
-def s3_server() -> Iterator[str]:
-    """The address of a server on loopback that forgets everything when it ends."""
+def server(code: str) -> Iterator[str]:
+    """The address of a server on loopback that forgets everything when it ends; `code` runs it."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     environment = os.environ | {"PYTHONWARNINGS": "ignore"}
-    command, silence = [sys.executable, "-c", FOLLOW + SERVE, str(port)], subprocess.DEVNULL
+    command, silence = [sys.executable, "-c", FOLLOW + code, str(port)], subprocess.DEVNULL
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=silence, stderr=silence) as server:
         try:
             limit = time.monotonic() + 60
@@ -31,7 +35,7 @@ def s3_server() -> Iterator[str]:
                     socket.create_connection(("127.0.0.1", port)).close()
                     break
                 except OSError:
-                    assert server.poll() is None, "the S3 server did not start"
+                    assert server.poll() is None, "the server did not start"
                     assert time.monotonic() < limit
                     time.sleep(0.05)
             yield f"http://127.0.0.1:{port}"
@@ -39,7 +43,7 @@ def s3_server() -> Iterator[str]:
             server.kill()
 
 
-def settings_of(address: str) -> dict[str, str]:
+def s3_settings(address: str) -> dict[str, str]:
     """The environment in which s3:// is this server."""
     return {
         "AWS_ENDPOINT_URL": address,

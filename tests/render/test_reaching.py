@@ -1,0 +1,88 @@
+"""Schedulers and batch systems that cannot be reached: one sentence, and nothing is left behind."""
+
+import shutil
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+from distributed import Client
+from render.conftest import TINY
+from render.daskprocesses import DaskProcesses
+from render.test_cluster import PATIENCE, entered, start
+from render.test_faults import wait_for
+
+from ident3d.errors import UserError
+from ident3d.rendering import render
+from ident3d.schedulers import Cluster
+
+pytestmark = pytest.mark.bpy
+
+
+@pytest.mark.parametrize(
+    ("cluster", "sentence"),
+    [
+        (Cluster(scheduler="tcp://127.0.0.1:1"), "No Dask scheduler answers at tcp://127.0.0.1:1"),
+        (Cluster(scheduler="absent.json"), "There is no scheduler file absent.json;"),
+        (Cluster(scheduler=__file__), "test_reaching.py is neither"),
+        (Cluster(scheduler="tcp://127.0.0.1"), "needs a port"),
+        (Cluster(scheduler="http://127.0.0.1:1"), "not a scheduler's address"),
+        (Cluster(scheduler="tls://127.0.0.1:1"), "needs --tls-ca"),
+        (Cluster("tcp://127.0.0.1:1", Path(__file__), Path(__file__), Path(__file__)), "does not speak TLS"),
+        (Cluster(scheduler="tcp://127.0.0.1:1", system="slurm", jobs=1), "Take either"),
+        (Cluster(scheduler="tls://127.0.0.1:1", tls_ca=Path("ca.pem")), "all of --tls-ca"),
+        (Cluster(system="slum", jobs=1), "Did you mean 'slurm'?"),
+        (Cluster(system="slurm"), "Say how many jobs"),
+        (Cluster(system="pbs", jobs=2), "--cluster pbs begins jobs by qsub, and there is no such command here"),
+        (Cluster(system="k8s", jobs=2), "kubectl's configuration, and there is none here"),
+        (Cluster(jobs=3), "go with --cluster"),
+    ],
+)
+def test_clusters_that_are_none(
+    cluster: Cluster, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ident3d.schedulers.CONNECT_SECONDS", 1)
+    for name in ("PATH", "KUBECONFIG"):  # of this machine's own batch system
+        monkeypatch.setenv(name, "")
+    with pytest.raises(UserError) as refused:
+        render(8, TINY, out=tmp_path / "new" / "data", cluster=cluster, show_progress=False)
+    assert sentence in str(refused.value)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_connection_that_fails_leaves_what_was_there(dataset64: Path, tmp_path: Path) -> None:
+    shutil.copytree(dataset64, tmp_path / "data")
+    with pytest.raises(UserError, match="is neither"):
+        render(65, TINY, out=tmp_path / "data", cluster=Cluster(scheduler=__file__), show_progress=False)
+    assert entered(tmp_path / "data") == 4
+
+
+def test_what_answers_is_no_scheduler(tmp_path: Path) -> None:
+    """Neither a worker nor a server of another kind; nor does a failed connection leave a thread that complains."""
+    with (
+        DaskProcesses(tmp_path / "dask") as dask,
+        socket.create_server(("127.0.0.1", 0)) as server,
+    ):
+        dask.add_worker()
+        wait_for(dask.file.exists)
+        with Client(scheduler_file=str(dask.file)) as client:
+            client.wait_for_workers(1)
+            (worker,) = client.scheduler_info()["workers"]
+
+        def answer() -> None:
+            with server.accept()[0] as connection:
+                connection.sendall(b"HTTP/1.0 400 Bad Request\r\n" * 20)
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        stranger = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        for address, sentence in [
+            (worker, f"At {worker} is a Dask worker, not a scheduler."),
+            (stranger, f"No Dask scheduler answers at {stranger} ("),
+        ]:
+            refused = start(tmp_path / "data", dask, "--scheduler", address)
+            _, error = refused.communicate(timeout=PATIENCE)
+            assert refused.returncode == 2
+            assert sentence in error
+            assert "Traceback" not in error
+        answering.join()

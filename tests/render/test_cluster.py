@@ -16,9 +16,11 @@ from render.conftest import TINY, contents
 from render.daskprocesses import DaskProcesses
 from render.test_faults import wait_for, workers_of
 
+from ident3d.bench.scale import still
 from ident3d.cluster import connected
 from ident3d.errors import UserError
 from ident3d.farm import run_jobs
+from ident3d.jobs import render_shard
 from ident3d.loaders import manifest
 from ident3d.loaders.making import begin, plan
 from ident3d.loaders.source import drawn
@@ -272,11 +274,9 @@ def test_a_shard_finished_for_a_dead_client_is_adopted(dask: DaskProcesses, refe
 
 def test_a_late_worker_does_not_write_over_a_shard_that_has_grown(tmp_path: Path) -> None:
     """A job handed out for 6 images ends after another run has made the dataset one of 8."""
-    from ident3d.jobs import render_shard
-
     settings = TINY.settings(drawn(0, "train"))
     late = plan(begin(tmp_path / "data", settings, 6, 4), [])[1]
     begin(tmp_path / "data", settings, 8, 4)
     with pytest.raises(UserError, match="Another run has changed"):
-        render_shard(tmp_path / "data", settings, late, 1, 0, lambda done: None)
+        render_shard(tmp_path / "data", settings, late, 1, 0, lambda done: None, studio_of=still)
     assert not list((tmp_path / "data" / "shards").iterdir())

@@ -1,9 +1,13 @@
 """What the farm sends to a worker, what the worker does about it, and what it answers."""
 
+import atexit
+import os
 import pickle
 import socket
 import time
 from dataclasses import dataclass
+from functools import cache
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +66,7 @@ def work(pickled: bytes) -> Finished | Hopeless:
     key, told = worker.get_current_task(), 0.0
     if refusal := unfit(task, worker):
         return Hopeless(refusal)
+    end_at_once()
 
     def on_image(done: int) -> None:
         nonlocal told
@@ -87,6 +92,17 @@ def work(pickled: bytes) -> Finished | Hopeless:
             return Hopeless(f"The disk of {task.folder} is full; free some space and run the same command again.")
         raise
     return Finished(entry, f"{socket.gethostname()} ({cpu_model()})")
+
+
+@cache
+def end_at_once() -> None:
+    """Have this process, if it was begun to be a worker, end without Blender's own ending.
+
+    Blender was loaded in one of Dask's threads, and then its last destructor waits for ever. The nanny would wait with
+    it: for the next worker after a lifetime, or to end itself after its scheduler.
+    """
+    if parent_process():
+        atexit.register(os._exit, 0)
 
 
 def unfit(task: Task, worker: Any) -> str | None:

@@ -4,6 +4,8 @@ import inspect
 import os
 import queue
 import shutil
+import signal
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -62,7 +64,8 @@ def batch_cluster(system: str, jobs: int, options: Mapping[str, Any]) -> Iterato
     """
     module, name, command = SYSTEMS[system]
     try:
-        kind = getattr(import_module(module), name)
+        with own_interrupts():
+            kind = getattr(import_module(module), name)
     except ImportError:
         package = module.partition(".")[0].replace("_", "-")
         raise UserError(f"--cluster {system} needs {package}: pip install 'ident3d[cluster]'.") from None
@@ -83,6 +86,17 @@ def batch_cluster(system: str, jobs: int, options: Mapping[str, Any]) -> Iterato
     finally:
         with suppress(TimeoutError, OSError):
             cluster.close(timeout=10)
+
+
+@contextmanager
+def own_interrupts() -> Iterator[None]:
+    """Keep Ctrl-C what it is: dask-jobqueue, when it is loaded, makes of it an end without a word, and a success."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def check_options(kind: Any, options: Mapping[str, Any]) -> None:

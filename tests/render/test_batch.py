@@ -70,6 +70,24 @@ def test_slurm_jobs_render_and_are_cancelled_at_the_end(slurm: Path, tmp_path: P
     assert "--nthreads 1" in script
 
 
+def test_ctrl_c_while_jobs_wait_cancels_them(slurm: Path, tmp_path: Path) -> None:
+    pytest.importorskip("dask_jobqueue")
+    words = ["render", "--n", "8", "--out", str(tmp_path / "data"), "--cluster", "slurm", "--jobs", "2"]
+    words += ["--cluster-option", f"python={sys.executable}", "--cluster-option", "interface=lo"]
+    with subprocess.Popen([sys.executable, "-m", "ident3d", *words], stderr=subprocess.PIPE, text=True) as client:
+        assert client.stderr
+        for line in client.stderr:
+            if "the shards wait for a job to begin" in line:
+                client.send_signal(signal.SIGINT)
+                break
+        else:
+            pytest.fail("it was over before a job was waited for")
+        error = client.stderr.read()
+    assert client.returncode == 130, error
+    assert "same command" in error
+    assert sorted((slurm / "jobs").read_text().split()) == sorted((slurm / "cancelled").read_text().split())
+
+
 @pytest.mark.parametrize(
     ("option", "sentence"),
     [

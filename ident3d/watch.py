@@ -1,7 +1,7 @@
 """What the farm knows of its jobs at work: images done, who is busy with them, and since when nothing was heard."""
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from ident3d.loaders.making import Job
 STALL_SECONDS = 300.0  # without a finished image of 224 pixels; the slowest preset needs half a minute on a busy core
 LOOK_SECONDS = 5.0  # between two looks at who is busy
 REMIND_SECONDS = 300.0  # between two notes that jobs wait for a worker
+RESTART_SECONDS = 30  # in which workers that hang are to be back
 SILENCE_SECONDS = 60.0  # after which a scheduler that does not answer counts as lost
 
 
@@ -78,27 +79,29 @@ class Watch:
         if now - self.looked < min(LOOK_SECONDS, self.stall_seconds / 2):
             return
         busy = self.busy()
-        self.looked = time.monotonic()
         self.count(busy)
         waiting = [worker for worker, keys in busy.items() if keys and keys <= set(ours)]
         self.heard = {worker: self.heard.get(worker, now) for worker in waiting}
-        for worker in [worker for worker, last in self.heard.items() if now - last > self.stall_seconds]:
-            self.heard[worker] = self.last_message = time.monotonic()
-            self.restart(worker)
+        if silent := [worker for worker, last in self.heard.items() if now - last > self.stall_seconds]:
+            self.restart(silent)
         if not waiting and not self.patient and now - self.last_message > self.stall_seconds:
             raise UserError(f"No worker has taken up a job for {self.stall_seconds:.0f} seconds.")
+        self.looked = time.monotonic()  # what others said while some were restarted is heard before the next look
 
-    def restart(self, worker: str) -> None:
-        """Have the nanny of a worker that hangs restart it."""
-        known = self.ask("identity")["workers"].get(worker)
-        if known is None:
-            return  # it is gone by now, and Dask has noticed
-        silence = f"{worker} has been silent for {self.stall_seconds:.0f} s"
-        if known["nanny"]:
-            self.on_note(f"{silence} and is restarted; its shard goes to another worker.")
-            self.client.restart_workers([worker], timeout=30, raise_for_error=False)
-        else:
-            self.on_note(f"{silence} and has no nanny to restart it; stop it, so that its shard goes to another.")
+    def restart(self, workers: Sequence[str]) -> None:
+        """Have the nannies of workers that hang restart them, all at once: each takes seconds, or does not answer."""
+        known = self.ask("identity")["workers"]
+        there = [worker for worker in workers if worker in known]  # Dask has noticed that the others are gone
+        for worker in there:
+            silence = f"{worker} has been silent for {self.stall_seconds:.0f} s"
+            if known[worker]["nanny"]:
+                self.on_note(f"{silence} and is restarted; its shard goes to another worker.")
+            else:
+                self.on_note(f"{silence} and has no nanny to restart it; stop it, so that its shard goes to another.")
+        if guarded := [worker for worker in there if known[worker]["nanny"]]:
+            self.client.restart_workers(guarded, timeout=RESTART_SECONDS, raise_for_error=False)
+        self.last_message = time.monotonic()
+        self.heard |= dict.fromkeys(workers, self.last_message)
 
     def busy(self) -> dict[str, set[str]]:
         """Every worker, and the keys of the jobs, ours and others', that it has."""

@@ -93,7 +93,7 @@ def render(
         try:
             rendered, failures = run(wanted, cluster, output, description, jobs, show_progress)
         except Unreachable:
-            if not there:
+            if not there and not entries:
                 output.clear()  # of the dataset, its description is all that there is
             raise
         output.held.check()

@@ -50,10 +50,14 @@ def test_clusters_that_are_none(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_connection_that_fails_leaves_what_was_there(dataset64: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("described", [True, False], ids=["whole", "without its description"])
+def test_a_connection_that_fails_leaves_what_was_there(described: bool, dataset64: Path, tmp_path: Path) -> None:
+    """The description too may be missing: `verify --repair` removes one that is damaged."""
     shutil.copytree(dataset64, tmp_path / "data")
+    if not described:
+        (tmp_path / "data" / "dataset.json").unlink()
     with pytest.raises(UserError, match="is neither"):
-        render(65, TINY, out=tmp_path / "data", cluster=Cluster(scheduler=__file__), show_progress=False)
+        render(65, TINY, out=tmp_path / "data", shard_size=16, cluster=Cluster(scheduler=__file__), show_progress=False)
     assert entered(tmp_path / "data") == 4
 
 

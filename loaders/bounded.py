@@ -42,12 +42,24 @@ def add(folder: Path, size: int) -> None:
         _added[folder] += size
         return
     _added[folder] = 0
-    copies = [(copy.stat(), copy) for copy in folder.glob("*/*") if copy.is_file()]
-    total = sum(status.st_size for status, _ in copies)
-    for status, copy in sorted(copies, key=lambda found: found[0].st_mtime):
-        if total <= limit or time.time() - status.st_mtime < MOMENT_SECONDS:
+    copies = [found for above in folder.iterdir() for found in in_folder(above)]
+    total = sum(size for _, size, _ in copies)
+    for _, size, copy in sorted(copies):
+        if total <= limit:
             return
         with suppress(OSError):  # another process was faster
+            if time.time() - copy.stat().st_mtime < MOMENT_SECONDS:
+                continue  # it may have been asked for since it was counted
             copy.unlink()
             copy.parent.rmdir()
-        total -= status.st_size
+        total -= size
+
+
+def in_folder(above: Path) -> list[tuple[float, int, Path]]:
+    """When each copy in the folder was last asked for, its size and its path; none that is gone by now."""
+    found = []
+    with suppress(OSError):
+        for copy in above.iterdir():
+            known = copy.stat()
+            found.append((known.st_mtime, known.st_size, copy))
+    return found

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from secrets import token_hex
 
@@ -220,6 +221,24 @@ def test_the_least_recently_used_copies_make_room(
     monkeypatch.setenv(bounded.VARIABLE, "much")
     with pytest.raises(UserError, match="IDENT3D_CACHE_GB takes a number of gigabytes, as in 200, not 'much'"):
         read(0)
+
+
+def test_processes_that_make_room_at_the_same_time_do_not_stumble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(bounded.VARIABLE, "0")
+    monkeypatch.setattr(bounded, "MOMENT_SECONDS", 0.0)
+
+    def fill(reader: int) -> None:
+        for number in range(50):
+            folder = tmp_path / "objects" / f"{reader}-{number}"
+            folder.mkdir(parents=True)
+            (folder / "00000.h5").write_bytes(bytes(10))
+            bounded.add(tmp_path / "objects", 10)
+
+    with ThreadPoolExecutor(4) as readers:
+        list(readers.map(fill, range(4)))
+    assert not list((tmp_path / "objects").rglob("*.h5"))
 
 
 def test_a_damaged_or_missing_shard_is_named_and_not_kept(store: Store, tmp_path: Path, cache: Path) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from distributed.security import Security
 
 CONNECT_SECONDS = 10
+PORTS = 65_536
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,16 @@ class Cluster:
     def address(self) -> str:
         """The scheduler's address, looked up in its file where that is given."""
         place = self.scheduler or ""
+        if not place:
+            raise UserError("--scheduler is empty; it takes an address, as in tcp://host:8786, or a scheduler file.")
         if "://" in place:
             self.check_address(place)
             return place
         try:
             address = json.loads(Path(place).read_text(encoding="utf-8"))["address"]
         except FileNotFoundError:
+            if ":" in place:
+                raise UserError(f"{place} is no scheduler file, and addresses begin with tcp:// or tls://.") from None
             raise UserError(
                 f"There is no scheduler file {place}; `dask scheduler --scheduler-file {place}` writes it once it runs."
                 " An address, as in tcp://host:8786, goes as well."
@@ -79,8 +84,9 @@ class Cluster:
     def check_address(self, address: str) -> None:
         """One sentence about an address that Dask's client would fail at, slowly and with a traceback behind."""
         scheme, _, rest = address.partition("://")
-        if scheme in ("tcp", "tls") and not rest.rpartition(":")[2].isdecimal():
-            raise UserError(f"The address {address} needs a port, as in {scheme}://host:8786.")
+        port = rest.rpartition(":")[2]
+        if scheme in ("tcp", "tls") and not (port.isdecimal() and int(port) < PORTS):
+            raise UserError(f"The address {address} needs a port below {PORTS:,}, as in {scheme}://host:8786.")
         if scheme in ("http", "https"):
             raise UserError(f"{address} is not a scheduler's address; those begin with tcp:// or tls://.")
         if scheme == "tls" and not self.tls_ca:

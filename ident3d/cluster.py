@@ -14,7 +14,7 @@ from typing import Any
 
 from ident3d.batch import batch_cluster
 from ident3d.errors import UserError
-from ident3d.schedulers import Cluster, client_of, security_of, warning_for
+from ident3d.schedulers import Cluster, check_answer, client_of, security_of, warning_for
 
 try:
     import dask
@@ -57,6 +57,13 @@ def connected(cluster: Cluster, workers: int) -> Iterator[Client]:
                 warnings.warn(risk, stacklevel=3)
             with client_of(address, security_of(cluster)) as client:
                 yield client
+
+
+def reach(cluster: Cluster) -> None:
+    """One sentence unless the scheduler that is said to be there answers; nothing is begun."""
+    if cluster.scheduler is not None:
+        with quiet():
+            check_answer(cluster.address(), security_of(cluster))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ident3d.cluster import connected
+from ident3d.cluster import connected, reach
 from ident3d.errors import UserError
 from ident3d.farm import Failure, run_jobs
 from ident3d.jobs import adopt
@@ -76,6 +76,7 @@ def render(
         there = is_dataset(path)
         cleared = fresh and there
         if cleared:
+            reach(cluster)  # or the dataset would be deleted for nothing
             output.clear()
         description = intended(path, wanted.settings, wanted.n, shard_size, cleared=cleared)
         check_disk(path, description, output.free_bytes())

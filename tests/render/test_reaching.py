@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from distributed import Client
-from render.conftest import TINY
+from render.conftest import TINY, contents
 from render.daskprocesses import DaskProcesses
 from render.test_cluster import PATIENCE, entered, start
 from render.test_faults import wait_for
@@ -62,6 +62,13 @@ def test_a_connection_that_fails_leaves_what_was_there(described: bool, dataset6
     with pytest.raises(UserError, match="is neither"):
         render(65, TINY, out=tmp_path / "data", shard_size=16, cluster=Cluster(scheduler=__file__), show_progress=False)
     assert entered(tmp_path / "data") == 4
+
+
+def test_nothing_is_deleted_for_a_scheduler_that_does_not_answer(dataset64: Path, tmp_path: Path) -> None:
+    shutil.copytree(dataset64, tmp_path / "data")
+    with pytest.raises(UserError, match="is neither"):
+        render(64, TINY, out=tmp_path / "data", fresh=True, cluster=Cluster(scheduler=__file__), show_progress=False)
+    assert contents(tmp_path / "data") == contents(dataset64)
 
 
 def test_what_answers_is_no_scheduler(tmp_path: Path) -> None:

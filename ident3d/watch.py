@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,7 +100,8 @@ class Watch:
             else:
                 self.on_note(f"{silence} and has no nanny to restart it; stop it, so that its shard goes to another.")
         if guarded := [worker for worker in there if known[worker]["nanny"]]:
-            self.client.restart_workers(guarded, timeout=RESTART_SECONDS, raise_for_error=False)
+            with suppress(OSError, TimeoutError, KeyError):  # the scheduler is gone, or one of the workers meanwhile
+                self.client.restart_workers(guarded, timeout=RESTART_SECONDS, raise_for_error=False)
         self.last_message = time.monotonic()
         self.heard |= dict.fromkeys(workers, self.last_message)
 

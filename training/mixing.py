@@ -21,6 +21,7 @@ SLOPE = 0.2
 LAYERS = 3
 DRAWS = 25_000  # whose smallest condition number is the threshold
 MOST_DRAWS = 250_000  # whose best is taken where none is below the threshold
+MOST_LAYERS = 32  # each takes seconds to draw
 MOST_LATENTS = 128  # condition numbers of so many larger matrices take an hour
 
 
@@ -65,8 +66,8 @@ def new_mixing(dim: int, *, layers: int = LAYERS, seed: int = 0) -> Mixing:
             f"The papers' mixing is drawn for at most {MOST_LATENTS} latents, not {dim}; give a mixing of your own as "
             "package.module:name."
         )
-    if layers < 1:
-        raise UserError(f"A mixing has at least 1 layer, not {layers}.")
+    if not 1 <= layers <= MOST_LAYERS:
+        raise UserError(f"A mixing has at least 1 layer and at most {MOST_LAYERS}, not {layers}.")
     generator = np.random.default_rng([seed, dim])
     threshold = best_condition(dim)
     return Mixing(torch.tensor(np.stack([well_conditioned(dim, threshold, generator) for _ in range(layers)])).float())
@@ -111,7 +112,7 @@ def mixing_named(name: str, dim: int, *, seed: int = 0) -> nn.Module:
     """ "papers" (three layers), "papers:5" (five), or your own as "package.module:name".
 
     Your own is an nn.Module, or a class or function that is called with the number of latents and makes one. It maps
-    (B, d) to (B, any); what has a method `inverse` serves the estimate of the global minimum as well.
+    (B, d) to (B, any). The global minimum is estimated from the latents, so it needs no inverse.
     """
     kind, _, layers = name.partition(":")
     if kind == "papers" and (layers.isdecimal() or name == kind):

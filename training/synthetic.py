@@ -88,6 +88,8 @@ def completed(settings: Synthetic) -> Synthetic:
         raise unknown("latent space", space, MARGINALS)
     s = replace(s, marginal=s.marginal or MARGINALS[space][0])
     fits("marginal", s.marginal, space, MARGINALS)
+    if s.lambdas and space != "sphere":
+        raise UserError(f"--lambda draws pairs on the sphere alone: leave --latent-space {space} away, or --lambda.")
     fits("conditional", s.cond, space, CONDITIONALS)
     if (s.cond == "rejected_normal") != bool(s.lambdas):
         raise UserError("The precision --lambda and the conditional rejected_normal belong together.")
@@ -103,7 +105,9 @@ def completed(settings: Synthetic) -> Synthetic:
     if ":" not in s.encoder:
         widths(s.encoder, s.dim)
     marginal_of(s), conditionals_of(s)  # refuse widths that cannot be
-    return with_loss(s)
+    s = with_loss(s)
+    check_used(s)
+    return s
 
 
 def with_loss(s: Synthetic) -> Synthetic:
@@ -125,6 +129,8 @@ def with_loss(s: Synthetic) -> Synthetic:
         raise UserError(f"--model-p is the power of an L_δ loss; the loss {loss} has none.")
     if s.tau != 1 and loss not in ("infonce", "delta", "simclr"):
         raise UserError(f"--tau is for the losses infonce, delta and simclr; the loss {loss} has no temperature.")
+    if loss == "aninfonce" and not s.lambdas:
+        raise UserError("The loss aninfonce learns the precision that --lambda draws pairs with; give one.")
     if s.hard and loss not in ("aninfonce", "infonce", "delta"):
         raise UserError(f"--hard-lambda works with the losses aninfonce, infonce and delta, not with {loss}.")
     if s.hard and loss == "aninfonce" and any(hard >= own for own, hard in zip(s.lambdas[0], s.hard, strict=True)):
@@ -133,6 +139,25 @@ def with_loss(s: Synthetic) -> Synthetic:
         raise UserError(f"--candidates others is for infonce and delta without --hard-lambda, not for {loss}.")
     power = 2.0 if s.model_p is None and loss in ("delta", "au") else s.model_p
     return replace(s, space=space, loss=loss, model_p=power)
+
+
+def check_used(s: Synthetic) -> None:
+    """Refuse a number that completed settings do not use: who gives it believes in another distribution or loss."""
+    for name, used, where in (
+        ("sigma", s.cond in LINE, "--cond normal, laplace or gennorm"),
+        ("kappa", s.cond == "vmf", "--cond vmf"),
+        ("cond_p", "gennorm" in (s.cond, s.marginal), "--cond or --marginal gennorm"),
+        ("marginal_sigma", s.marginal in LINE, "--marginal normal, laplace or gennorm"),
+        ("marginal_kappa", s.marginal == "vmf", "--marginal vmf"),
+        ("hard_count", bool(s.hard), "--hard-lambda"),
+        ("alpha", s.loss == "au", "--loss au"),
+        ("radius", s.space == "sphere", "--space sphere"),
+    ):
+        if not used and getattr(s, name) != getattr(Synthetic, name):
+            raise UserError(
+                f"--{name.replace('_', '-')} is for {where}; here the marginal is {s.marginal}, the conditional "
+                f"{s.cond}, the output space {s.space}, the loss {s.loss}."
+            )
 
 
 def check_numbers(s: Synthetic) -> None:
@@ -174,7 +199,8 @@ def fits(kind: str, name: str | None, space: str, known: dict[str, tuple[str, ..
     if name not in {any_name for names in known.values() for any_name in names}:
         raise unknown(kind, str(name), known[space])
     if name not in known[space]:
-        raise UserError(f"The {space} has no {kind} {name}; choose one of {', '.join(known[space])}.")
+        where = "unbounded space" if space == "unbounded" else space
+        raise UserError(f"The {where} has no {kind} {name}; choose one of {', '.join(known[space])}.")
 
 
 def space_of(s: Synthetic) -> Factor:

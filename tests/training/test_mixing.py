@@ -52,7 +52,8 @@ def test_names() -> None:
     ("name", "dim", "sentence"),
     [
         ("paper", 4, r"take papers, papers:5 for five layers, or package\.module:name"),
-        ("papers:0", 4, "at least 1 layer, not 0"),
+        ("papers:0", 4, "at least 1 layer and at most 32, not 0"),
+        ("papers:100000", 4, "at most 32, not 100000"),
         ("papers", 1, "at least 2"),
         ("papers", 129, r"at most 128 latents, not 129; give a mixing of your own"),
         ("own_mixing:nothing", 4, "made a NoneType, not an nn.Module"),

@@ -1,9 +1,12 @@
 """A user's own object by its import path, "package.module:name"."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from traceback import extract_tb
 
 from torch import nn
 
@@ -31,6 +34,22 @@ def by_path(kind: str, path: str) -> object:
     return found
 
 
+@contextmanager
+def own_code(kind: str, path: str) -> Iterator[None]:
+    """Around a call of a user's own object: what it raises becomes a sentence with the line that raised it."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        if ":" not in path:
+            raise  # not a user's own
+        file = getattr(sys.modules.get(path.partition(":")[0]), "__file__", None)
+        lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
+        where = f" ({Path(str(file)).name}, line {lines[-1]})" if lines else ""
+        raise UserError(f"The {kind} {path!r} raised {type(error).__name__}: {error}{where}.") from error
+
+
 def own_module(kind: str, path: str, **sizes: int) -> nn.Module:
     """A user's own nn.Module, or the one that a class or function of theirs makes when called with the sizes."""
     found = by_path(kind, path)
@@ -39,10 +58,13 @@ def own_module(kind: str, path: str, **sizes: int) -> nn.Module:
     if not callable(found):
         raise UserError(f"The {kind} {path!r} is neither an nn.Module nor a class or function that makes one.")
     try:
-        made = found(*sizes.values())
-    except TypeError as error:
+        with own_code(kind, path):
+            made = found(*sizes.values())
+    except UserError as error:
+        if not isinstance(error.__cause__, TypeError):
+            raise
         told = " and ".join(f"the number of {what}, {size}" for what, size in sizes.items())
-        raise UserError(f"The {kind} {path!r} is called with {told}: {error}.") from error
+        raise UserError(f"The {kind} {path!r} is called with {told}: {error.__cause__}.") from error
     if not isinstance(made, nn.Module):
         raise UserError(f"The {kind} {path!r} made a {type(made).__name__}, not an nn.Module.")
     return made

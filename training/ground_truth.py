@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from statistics import mean, stdev
 
 import torch
@@ -32,6 +33,10 @@ class Minimum:
     at_lambda: float | None
 
 
+class NoMinimum(UserError):
+    """The loss at f = g⁻¹ is no finite number."""
+
+
 class Positive(nn.Module):
     """Positive numbers exp(l) that start at given values."""
 
@@ -56,6 +61,8 @@ def global_minimum(s: Synthetic, steps: int = STEPS) -> Minimum:
     at_lambda = mean(losses(s, loss, scale)) if len(diagonals) else None
     minimise(s, loss, scale, [*diagonals, *([] if s.space == "sphere" or s.supervised else [scale])], steps)
     values, found = losses(s, loss, scale), listed(diagonals)
+    if not all(isfinite(value) for value in values):  # a steep p, or a loss of a user's own
+        raise NoMinimum("The loss has no minimum over the scale of f = g⁻¹ that could be found: it ends at no number.")
     return Minimum(mean(values), stdev(values) / BATCHES**0.5, float(scale().detach()), found, at_lambda)
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ident3d.errors import UserError
 from ident3d.training.anisotropic import Precision, an_info_nce
-from ident3d.training.by_path import by_path
+from ident3d.training.by_path import by_path, own_code
 from ident3d.training.losses import alignment_uniformity, delta_contrastive, info_nce, two_view_info_nce
 from ident3d.training.ranks import first_row, gather
 from ident3d.training.supervised import mean_squared_error
@@ -61,7 +61,7 @@ class Objective(nn.Module):
         s = self.settings
         if s.supervised:
             if self.own is not None:
-                return checked(self.own(codes, latents[0]), self.name)
+                return self.of_own(codes, codes, latents[0])
             return mean_squared_error(codes, latents[0])
         z, z_tilde = codes.chunk(2)
         own_row = first_row(z) if s.candidates == OTHERS else None
@@ -76,8 +76,16 @@ class Objective(nn.Module):
             return two_view_info_nce(z, z_tilde, joint, first=first_row(z), tau=s.tau)
         if self.precision is not None:
             return an_info_nce(z, z_tilde, self.precision(), joint, first=first_row(z), normalize=s.space == "sphere")
+        return self.of_own(codes, z, z_tilde, joint[0])
+
+    def of_own(self, codes: Tensor, *given: Tensor) -> Tensor:
+        """The value of a researcher's own loss, which must depend on the codes."""
         assert self.own is not None
-        return checked(self.own(z, z_tilde, joint[0]), self.name)
+        with own_code("loss", self.name):
+            value = checked(self.own(*given), self.name)
+        if codes.requires_grad and not value.requires_grad and torch.is_grad_enabled():
+            raise UserError(f"The loss {self.name!r} has no gradient: its value does not depend on the codes.")
+        return value
 
 
 def own_loss(path: str) -> Callable[..., Any]:

@@ -14,6 +14,7 @@ from ident3d.metrics import linear_r2
 from ident3d.root import data_root
 from ident3d.training import checkpoint
 from ident3d.training.by_lambda import halves
+from ident3d.training.by_path import own_code
 from ident3d.training.encoders import parameter_groups
 from ident3d.training.ground_truth import global_minimum
 from ident3d.training.log import Log, batch_scores, check_finite, collapsed
@@ -133,7 +134,7 @@ def built(settings: Synthetic, device: torch.device) -> Mixed:
     g, draws = mixing_named(s.mixing, s.dim, seed=s.seed).to(device), sampler(s)
     some = SOME if s.whiten or s.bound is None else 2
     z = draws.draw(some, torch.Generator(device).manual_seed(seed_of(s.seed, 0, WHITENED)))[0]
-    with torch.no_grad():
+    with torch.no_grad(), own_code("mixing", s.mixing):
         x = g(z)
     if not isinstance(x, Tensor) or x.ndim != 2 or len(x) != len(z):
         raise UserError(f"The mixing {s.mixing!r} must map latents (B, {s.dim}) to one row of numbers for each.")
@@ -142,7 +143,8 @@ def built(settings: Synthetic, device: torch.device) -> Mixed:
     torch.manual_seed(s.seed)
     space = output_space(str(s.space), s.dim, bound=s.bound or 1.0, radius=s.radius, learnable=s.learnable)
     f = perceptron(s.encoder, x.shape[1], space).to(device)
-    f(x[:2])
+    with own_code("encoder", s.encoder):
+        f(x[:2])
     whitening = Whitening(x if s.whiten else None, x.shape[1]).to(device)
     return Mixed(s, g, whitening, f, TheoryLoss(s).to(device), draws)
 

@@ -1,7 +1,9 @@
 """How well a run on mixed latents has identified them: R², MCC, its halves, Λ̂ beside the best Λ̂, the baselines."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from ident3d.loaders.files import write_json
 from ident3d.metrics import linear_r2, mcc
 from ident3d.training.by_lambda import blocks, halves
 from ident3d.training.evaluating import FILE
-from ident3d.training.ground_truth import Minimum, global_minimum, stretched_precision
+from ident3d.training.ground_truth import BATCHES, SCORED, Minimum, NoMinimum, global_minimum, stretched_precision
 from ident3d.training.steps import seed_of
 from ident3d.training.synthetic import marginal_of
 from ident3d.training.theory import Mixed
@@ -45,16 +47,31 @@ def score(work: Mixed) -> dict[str, Any]:
     if s.marginal == "vmf" or (s.latent_space == "box" and s.marginal != "uniform"):
         figures["mass to move"] = mass_to_move(marginal_of(s))
     if not s.supervised and (s.space != "sphere" or s.latent_space == "sphere"):
-        least = global_minimum(s)
-        facts["minimum"] = vars(least)
-        facts["stretched"] = stretched_precision(s)
-        figures |= beside(work, least)
+        with suppress(NoMinimum):  # the scores do not hang on it
+            least = global_minimum(s)
+            facts["minimum"] = vars(least)
+            facts["stretched"] = stretched_precision(s)
+            figures |= beside(work, least)
+    facts["loss"] = held_out_loss(work)
     if diagonals := work.loss.diagonals():
         facts["precision"] = [diagonal.detach().cpu().tolist() for diagonal in diagonals]
     found = {"figures": figures, "facts": facts}
     if work.path:
         write_json(work.path / FILE, found | {"count": COUNT})
     return found
+
+
+def held_out_loss(work: Mixed) -> float:
+    """The mean loss of the trained run on fresh batches, to hold beside the loss at f = g⁻¹."""
+    s, device = work.settings, next(work.encoder.parameters()).device
+    values = []
+    with torch.no_grad():
+        for step in range(BATCHES):
+            generator = torch.Generator(device).manual_seed(seed_of(s.seed, step, SCORED))
+            latents = work.sampler.draw(s.batch, generator)
+            codes = [work.encoded(work.observed(part)) for part in latents]
+            values.append(float(work.loss(codes, latents)))
+    return mean(values)
 
 
 def beside(work: Mixed, least: Minimum) -> Figures:
@@ -68,10 +85,11 @@ def beside(work: Mixed, least: Minimum) -> Figures:
 
 
 def text(found: Mapping[str, Any], lambdas: Sequence[Sequence[float]] = ()) -> str:
-    """A run's figures, one on a line; and for every Λ the best Λ̂ at f = g⁻¹, at a stretched g⁻¹, and the run's."""
-    lines = [f"{name:<14} {value:.4f}" for name, value in found["figures"].items()]
-    if "minimum" in found["facts"]:
-        lines.append(f"{'loss at f = g⁻¹':<14} {found['facts']['minimum']['loss']:.4f}")
-    for truth, best, stretched, ours in beside_lambda(lambdas, found["facts"]):
+    """A run's figures and losses, one on a line; for every Λ the best Λ̂ at f = g⁻¹, at a stretched g⁻¹, and ours."""
+    facts, lines = found["facts"], [f"{name:<16}{value:.4f}" for name, value in found["figures"].items()]
+    lines.append(f"{'loss':<16}{facts['loss']:.4f}")
+    if "minimum" in facts:
+        lines.append(f"{'loss at f = g⁻¹':<16}{facts['minimum']['loss']:.4f}")
+    for truth, best, stretched, ours in beside_lambda(lambdas, facts):
         lines.append(f"Λ {truth}: best Λ̂ {best} (stretched {stretched}), here {ours}")
     return "\n".join(lines)

@@ -16,17 +16,27 @@ UNSET = {
     "steps": f"{completed(Synthetic()).steps}, supervised {completed(Synthetic(supervised=True)).steps}",
     "bound": "the best scale at f = g⁻¹",
 }
+SETTINGS = ("setting", "paper", "here")
 PRECISIONS = ("row", "seed", "Λ", "Λ̂ that minimises the loss at f = g⁻¹", "and with f stretched", "Λ̂ here")
 
 
 def theory_parts(experiment: Experiment, profile: str, results: Sequence[Result]) -> list[str]:
     """The Markdown below the rows."""
     parts = [experiment.notes, unfinished(experiment, results)]
-    if precisions := precision_rows(results):
-        parts += ["## Λ̂, mean of each block of equal Λ", github(precisions, PRECISIONS)]
-    if profile != "paper" and (changed := changed_settings(experiment, profile)):
-        parts += ["## Settings", github(changed, ("setting", "paper", "here"))]
+    for title, heads, rows in theory_tables(experiment, profile, results):
+        parts += [f"## {title}", github(rows, heads)]
     return [part for part in parts if part]
+
+
+def theory_tables(
+    experiment: Experiment, profile: str, results: Sequence[Result]
+) -> list[tuple[str, Sequence[str], list[list[str]]]]:
+    """Titles, heads and rows of the tables that are not empty: Λ̂, and the settings that are not the paper's."""
+    tables: list[tuple[str, Sequence[str], list[list[str]]]] = [
+        ("Λ̂, mean of each block of equal Λ", PRECISIONS, precision_rows(results)),
+        ("Settings", SETTINGS, changed_settings(experiment, profile) if profile != "paper" else []),
+    ]
+    return [table for table in tables if table[2]]
 
 
 def github(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
@@ -52,7 +62,7 @@ def beside_lambda(lambdas: Sequence[Sequence[float]], facts: Mapping[str, Any]) 
     """For each process Λ, the best Λ̂ at f = g⁻¹ and at a stretched one, and the run's; nothing for a loss without."""
     lines = []
     for process, ours in enumerate(facts.get("precision", [])):
-        truth, best = lambdas[process], facts["minimum"]["precision"][process]
+        truth, best = lambdas[process], facts["minimum"]["precision"][process] if "minimum" in facts else None
         stretched = facts["stretched"][process] if facts.get("stretched") else None
         first, second, third, last = (shown(truth, values) for values in (truth, best, stretched, ours))
         lines.append((first, second, third, last))

@@ -26,7 +26,7 @@ from ident3d.training.synthetic import CONDITIONALS, MARGINALS, Synthetic, compl
 from ident3d.training.theory import built, mixing
 from ident3d.training.theory_folder import default_name
 from ident3d.training.theory_loss import TheoryLoss
-from ident3d.training.theory_scores import score
+from ident3d.training.theory_scores import score, text
 
 SMALL = Synthetic(dim=4, encoder="32x2", whiten=True, bound=None, batch=128, steps=12, lr=3e-3, schedule="cosine")
 CPU = torch.device("cpu")
@@ -282,7 +282,7 @@ def test_the_defaults_are_the_papers() -> None:
         ("--marginal vmf", "The box has no marginal vmf; choose one of uniform, normal, laplace, gennorm"),
         (
             "--latent-space unbounded --marginal uniform",
-            "has no marginal uniform; choose one of normal, laplace, gennorm",
+            "The unbounded space has no marginal uniform; choose one of normal, laplace, gennorm",
         ),
         ("--latent-space unbounded --cond vmf", "has no conditional vmf; choose one of normal, laplace, gennorm"),
         ("--cond student", "choose one of normal, laplace, gennorm"),
@@ -292,7 +292,15 @@ def test_the_defaults_are_the_papers() -> None:
         ("--lambda 5,nan", "a number above 0, not nan"),
         ("--lambda 5,25,3", "takes one value, one for each of the 10 dimensions"),
         ("--lambda five", "numbers separated by commas, such as 5,25"),
-        ("--lambda 5 --latent-space box", "choose one of normal, laplace, gennorm"),
+        ("--lambda 5 --latent-space box", "--lambda draws pairs on the sphere alone"),
+        ("--loss aninfonce", "the precision that --lambda draws pairs with"),
+        ("--kappa 10", "--kappa is for --cond vmf; here the marginal is uniform, the conditional normal"),
+        ("--lambda 5,25 --sigma 0.1", "--sigma is for --cond normal, laplace or gennorm"),
+        ("--cond-p 5", "--cond-p is for --cond or --marginal gennorm"),
+        ("--marginal-sigma 2", "--marginal-sigma is for --marginal normal"),
+        ("--hard-count 4", "--hard-count is for --hard-lambda"),
+        ("--alpha 0.3", "--alpha is for --loss au"),
+        ("--radius 2", "--radius is for --space sphere"),
         ("--lambda 5 --cond vmf", "belong together"),
         ("--cond rejected_normal --latent-space sphere", "belong together"),
         ("--hard-lambda 5", "goes with one --lambda"),
@@ -314,6 +322,8 @@ def test_the_defaults_are_the_papers() -> None:
         ("--encoder own_mixing:too_few --steps 1", "where (2, 10) are needed"),
         ("--mixing own_mixing:flat --steps 1", "one row of numbers for each"),
         ("--mixing nowhere:g", "cannot be imported"),
+        ("--encoder own_mixing:too_many", "The encoder 'own_mixing:too_many' raised RuntimeError: mat1 and mat2"),
+        ("--mixing own_mixing:TooMany", "The mixing 'own_mixing:TooMany' raised RuntimeError: mat1 and mat2"),
     ],
 )
 def test_bad_input_gets_one_sentence(options: str, sentence: str, tmp_path: Path) -> None:
@@ -321,6 +331,38 @@ def test_bad_input_gets_one_sentence(options: str, sentence: str, tmp_path: Path
     assert result.exit_code == 2, result.output
     assert sentence in " ".join(result.stderr.split())
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("loss", "sentence"),
+    [
+        ("constant", "has no gradient: its value does not depend on the codes."),
+        ("of_two", "takes 2 positional arguments but 3 were given"),
+        ("broken", "raised RuntimeError: mat1 and mat2"),
+    ],
+)
+def test_a_loss_of_a_users_own_that_fails_is_one_sentence(loss: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=sentence):
+        run(tmp_path, replace(SMALL, bound=1.0, loss=f"own_mixing:{loss}"))
+    if loss == "broken":
+        with pytest.raises(UserError, match=r"\(own_mixing.py, line \d+\)\.$"):
+            run(tmp_path, replace(SMALL, bound=1.0, loss=f"own_mixing:{loss}"))
+
+
+def test_a_loss_without_a_minimum_at_the_latents_is_scored_all_the_same(tmp_path: Path) -> None:
+    work = run(tmp_path, replace(SMALL, bound=1.0, steps=2, loss="own_mixing:steep"))
+    found = score(work)
+    assert "R²" in found["figures"]
+    assert "minimum" not in found["facts"]
+    assert "loss at f = g⁻¹" not in text(found)
+    with pytest.raises(UserError, match="no minimum over the scale"):
+        run(tmp_path / "match", replace(SMALL, loss="own_mixing:steep"))
+
+
+def test_the_runs_loss_stands_beside_the_least(tmp_path: Path) -> None:
+    found = score(run(tmp_path, replace(SMALL, steps=2)))
+    assert found["facts"]["loss"] > found["facts"]["minimum"]["loss"]
+    assert f"loss            {found['facts']['loss']:.4f}\nloss at f = g⁻¹ " in text(found)
 
 
 def test_the_command(tmp_path: Path) -> None:

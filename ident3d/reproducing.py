@@ -70,7 +70,8 @@ def reproduce(
     for _ in running():
         publish(folder, chosen, profile)
     if left:
-        say(f"{left} rows are at work in other processes; the table has them once they are done.")
+        rows_are = "1 row is" if left == 1 else f"{left} rows are"
+        say(f"{rows_are} at work in other processes; the table gets what is missing once that is done.")
     return folder, publish(folder, chosen, profile)
 
 

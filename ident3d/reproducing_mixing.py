@@ -31,7 +31,7 @@ INTERRUPTED, BUSY = 130, 3
 
 
 def estimate(cells: Sequence[Cell[Latents]], device: str, workers: int | None) -> list[str]:
-    """Hours for the cells, from a few steps of one thread for each kind of settings; on a GPU it is not measured."""
+    """What the cells take, from a few steps of one thread for each kind of settings; on a GPU it is not measured."""
     seconds, known = 0.0, {}
     for cell in cells:
         s = completed(cell.data.settings_of(cell.row, cell.seed))
@@ -41,8 +41,9 @@ def estimate(cells: Sequence[Cell[Latents]], device: str, workers: int | None) -
                 known[kind] = seconds_of_step(s)
         seconds += known[kind] * max(0, (s.steps or 0) - steps_done(cell))
     side, where = processes(device, workers, len(cells)), device_of(device)
-    of = "CPU hours on one thread each" if where.type == "cpu" else f"hours on the CPU, {where} not tried"
-    return [f"{len(cells)} rows to do, {side} at a time; about {seconds / 3600:,.2f} {of}."]
+    of = "on one thread each" if where.type == "cpu" else f"on the CPU, {where} not tried"
+    takes = f"{seconds / 3600:,.1f} CPU hours" if seconds >= 3600 else f"{seconds / 60:.1f} CPU minutes"
+    return [f"{len(cells)} row{'s' * (len(cells) != 1)} to do, {side} at a time; about {takes} {of}."]
 
 
 def processes(device: str, workers: int | None, cells: int) -> int:

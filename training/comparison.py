@@ -15,7 +15,7 @@ from ident3d.training.log import read_log
 from ident3d.training.report import read_scores, run_sections, table, write_page
 from ident3d.training.results import Result
 from ident3d.training.run import open_run
-from ident3d.training.theory_tables import over_training, plotted, theory_parts
+from ident3d.training.theory_tables import over_training, plotted, theory_parts, theory_tables, unfinished
 
 NAME = "table"
 SUPERVISED = "supervised "
@@ -43,6 +43,9 @@ def write_tables(folder: Path, experiment: Experiment, profile: str, results: Se
     }
     body = [f'<p class="soft">{escape(sentence)}</p>' for sentence in made]
     body += [section(folder, experiment, world, [r for r in results if r.world == world]) for world in worlds]
+    if not of_images(experiment):
+        body += [f'<p class="soft">{escape(unfinished(experiment, results))}</p>']
+        body += [f"<h2>{escape(t)}</h2>{table(h, r)}" for t, h, r in theory_tables(experiment, profile, results)]
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"{NAME}.md", markdown.encode())
     write_json(folder / f"{NAME}.json", content)
@@ -58,12 +61,14 @@ IMAGES = (
 
 def command_of(experiment: Experiment, profile: str, results: Sequence[Result]) -> str:
     """One command that makes the whole table, whatever commands have made it row by row."""
+    words = [f"ident3d reproduce {experiment.name} --profile {profile}"]
+    if not results:
+        return words[0]
     rows, worlds = (list(dict.fromkeys(getattr(r, name) for r in results)) for name in ("row", "world"))
     every = {name for data in experiment.profiles[profile].values() for name in data.rows or names_of(experiment)}
-    words = [f"ident3d reproduce {experiment.name} --profile {profile}"]
     words += [f"--rows {','.join(rows)}"] if set(rows) != every else []
     words += [f"--world {','.join(worlds)}"] if set(worlds) != set(experiment.profiles[profile]) else []
-    return " ".join([*words, f"--seeds {','.join(map(str, sorted({r.seed for r in results})))}"] if results else words)
+    return " ".join([*words, f"--seeds {','.join(map(str, sorted({r.seed for r in results})))}"])
 
 
 def names_of(experiment: Experiment) -> list[str]:
@@ -150,6 +155,7 @@ def section(folder: Path, experiment: Experiment, world: str, results: Sequence[
     ]
     plots = "".join(plotted(plot, results) for plot in experiment.plots)
     first = {result.row: result for result in reversed(results)}
+    details = "".join(run_details(folder, result) for result in reversed(first.values()))
     return (
         f"<h2>{escape(world)}</h2>"
         + table(headers(experiment), rows_of(experiment, results))
@@ -158,8 +164,7 @@ def section(folder: Path, experiment: Experiment, world: str, results: Sequence[
         + f'<h2>Curves of the batches</h2><div class="grid">{"".join(charts)}</div>'
         + "<h2>Seed by seed</h2>"
         + table(["row", "seed", *experiment.columns], per_seed)
-        + "<h2>Row by row</h2>"
-        + "".join(run_details(folder, result) for result in reversed(first.values()))
+        + (f"<h2>Row by row</h2>{details}" if details else "")
     )
 
 

@@ -125,7 +125,7 @@ def test_a_row_that_another_process_is_at_is_left_to_it(tmp_path: Path) -> None:
     with lease(busy):
         _, markdown = reproduce("table4", rows=["sphere", "identity"], **tiny_options(tmp_path, said))
     assert any(f"Left to another process: {busy} is being written by process" in sentence for sentence in said)
-    assert said[-1].startswith("1 rows are at work in other processes")
+    assert said[-1].startswith("1 row is at work in other processes")
     assert "identity" in markdown
     assert "sphere" not in markdown.split("## all-ten")[1]
     _, markdown = reproduce("table4", rows=["sphere", "identity"], **tiny_options(tmp_path, said))

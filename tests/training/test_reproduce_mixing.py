@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,8 +16,8 @@ from click.testing import CliRunner
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.reproducing import plan, reproduce
-from ident3d.reproducing_mixing import processes
-from ident3d.training.comparison import cell
+from ident3d.reproducing_mixing import estimate, processes
+from ident3d.training.comparison import cell, command_of
 from ident3d.training.experiments import Row, rows_of
 from ident3d.training.log import read_log
 from ident3d.training.results import FILE
@@ -49,7 +50,11 @@ def test_rows_side_by_side_and_baselines(tmp_path: Path) -> None:
     facts = results["box-normal-p2"]["facts"]
     assert facts["threads"] == 1
     assert facts["settings"]["batch"] == 32
-    assert "<script" not in (folder / "report.html").read_text()
+    report = (folder / "report.html").read_text()
+    assert "<script" not in report
+    assert "Not run yet: supervised-sphere, sphere-vmf1" in report
+    assert "<h2>Settings</h2>" in report
+    assert "Row by row" not in report  # nothing to fold away
     said.clear()
     reproduce("table1", rows=rows, **options)
     assert said == ["All rows asked for are finished."]
@@ -71,6 +76,18 @@ def test_lambda_stands_beside_the_best_one(tmp_path: Path) -> None:
     assert "Λ̂ of aninfonce-25, seed 0" in report
     assert "<title>Λ = 25</title>" in report
     assert "<title>R² style</title>" in report
+    assert "Λ̂ that minimises the loss at f = g⁻¹" in report
+
+
+def test_an_empty_table_names_the_command_of_the_whole() -> None:
+    assert command_of(TABLE1, "mini", []) == "ident3d reproduce table1 --profile mini"
+
+
+def test_the_estimate_is_in_minutes_where_hours_would_be_naught(tmp_path: Path) -> None:
+    cells = plan(SMALL, "tiny", tmp_path, rows=("box-normal-p2",), seeds=(0,), worlds=())
+    assert re.fullmatch(
+        r"1 row to do, 1 at a time; about \d\.\d CPU minutes on one thread each\.", *estimate(cells, "cpu", 1)
+    )
 
 
 def test_a_killed_experiment_goes_on(tmp_path: Path) -> None:

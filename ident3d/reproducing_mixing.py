@@ -63,7 +63,7 @@ def run_cells(
     waiting, running = list(cells), dict[Any, tuple[Cell[Latents], Connection]]()
     total = sum(completed(cell.data.settings_of(cell.row, cell.seed)).steps or 0 for cell in cells)
     finished_steps, failures = 0, list[str]()
-    with progress_bar(total, "steps", show=show_progress) as bar:
+    with progress_bar(total, "steps", show=show_progress and bool(cells)) as bar:
         try:
             while waiting or running:
                 while waiting and len(running) < processes(device, workers, len(cells)):

@@ -37,7 +37,7 @@ def line_chart(
         v = HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * (min(max(y, bottom), top) - bottom) / span
         return f"{u:.1f},{v:.1f}"
 
-    parts = [frame(bottom, top, f"{right:,.0f}", f"{left:,.0f}" if left else "")]
+    parts = [frame(bottom, top, place_name(right), place_name(left) if left else "")]
     if mark is not None:
         parts.append(f'<path class="axis" d="M{place(mark, top)}L{place(mark, bottom)}"/>')
     for number, (name, curve) in enumerate(curves.items()):
@@ -58,6 +58,11 @@ def frame(bottom: float, top: float, right: str, left: str = "") -> str:
         f'<text x="{WIDTH - 8}" y="{HEIGHT - 8}" text-anchor="end">{escape(right)}</text>'
         + (f'<text x="{LEFT}" y="{HEIGHT - 8}">{escape(left)}</text>' if left else "")
     )
+
+
+def place_name(x: float) -> str:
+    """A step as it is, a fraction such as a logarithm with three digits."""
+    return f"{x:,.0f}" if float(x).is_integer() else f"{x:.3g}"
 
 
 def tick(value: float) -> str:

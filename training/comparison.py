@@ -145,14 +145,13 @@ def section(folder: Path, experiment: Experiment, world: str, results: Sequence[
             for name, label in (("r2", "R²"), ("mcc", "MCC"))
         }
         charts += [line_chart(curves, f"{result.row}, seed {result.seed}", 0, 1), *over_training(result, log)]
-    per_seed = [
-        [
-            result.row,
-            str(result.seed),
-            *(f"{100 * result.figures[c]:.2f}" if c in result.figures else "–" for c in experiment.columns),
-        ]
-        for result in results
-    ]
+    base = {(result.row, result.seed): result for result in results}
+    baselines = {row.name: row.baseline for row in experiment.rows}
+    per_seed = []
+    for result in results:
+        values = (figure(result, c, base.get((baselines[result.row] or "", result.seed))) for c in experiment.columns)
+        cells = ("–" if value is None else f"{100 * value:.2f}" for value in values)
+        per_seed.append([result.row, str(result.seed), *cells])
     plots = "".join(plotted(plot, results) for plot in experiment.plots)
     first = {result.row: result for result in reversed(results)}
     details = "".join(run_details(folder, result) for result in reversed(first.values()))

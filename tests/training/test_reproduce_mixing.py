@@ -17,6 +17,7 @@ from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.reproducing import plan, reproduce
 from ident3d.reproducing_mixing import estimate, processes
+from ident3d.training.charts import line_chart
 from ident3d.training.comparison import cell, command_of
 from ident3d.training.experiments import Row, rows_of
 from ident3d.training.log import read_log
@@ -55,6 +56,9 @@ def test_rows_side_by_side_and_baselines(tmp_path: Path) -> None:
     assert "Not run yet: supervised-sphere, sphere-vmf1" in report
     assert "<h2>Settings</h2>" in report
     assert "Row by row" not in report  # nothing to fold away
+    seeds = report.partition("Seed by seed")[2]
+    assert f"<td>box-normal-p2</td><td>0</td><td>{own:.2f}</td>" in seeds
+    assert f"<td>{base:.2f}</td></tr><tr><td>box-normal-p3" in seeds  # the supervised baseline, last of the line
     said.clear()
     reproduce("table1", rows=rows, **options)
     assert said == ["All rows asked for are finished."]
@@ -77,6 +81,12 @@ def test_lambda_stands_beside_the_best_one(tmp_path: Path) -> None:
     assert "<title>Λ = 25</title>" in report
     assert "<title>R² style</title>" in report
     assert "Λ̂ that minimises the loss at f = g⁻¹" in report
+
+
+def test_a_logarithm_at_the_end_of_an_axis_is_not_rounded_away() -> None:
+    chart = line_chart({"R²": [(3.32, 0.5), (8.64, 0.9)]}, "over log₂ Λ₂", 0, 1, left=3.32, mark=4.64)
+    assert ">3.32</text>" in chart
+    assert ">8.64</text>" in chart
 
 
 def test_an_empty_table_names_the_command_of_the_whole() -> None:

@@ -69,27 +69,28 @@ def _gradients(
     a: Tensor, b: Tensor, p: float | None, root: bool, skip: Tensor | None, result: Tensor, grad: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Gradients for a and b of Σ_i grad_i result_i: the similarities once more, block by block."""
-    grad_a, grad_b = torch.empty_like(a), torch.zeros_like(b)
+    columns = b.T.contiguous()  # products with tall, thin matrices are several times faster along their columns
+    grad_a, grad_columns = torch.empty_like(a), torch.zeros_like(columns)
     result = result.clamp_min(torch.finfo(a.dtype).min)  # a row without candidates sums to log 0, and pulls at nothing
     for rows in _blocks(a, b):
         similarity, power = _similarity(a, b, p, root, skip, rows)
         # w_ij = ∂L/∂s_ij: row i's gradient, shared out by the softmax of its similarities
         w = similarity.sub_(result[rows, None]).exp_().mul_(grad[rows, None])
         if p is None:
-            grad_a[rows] = w @ b
-            grad_b.addmm_(w.T, a[rows])
+            grad_a[rows] = w @ columns.T
+            grad_columns.addmm_(a[rows].T, w)
             continue
         if root:  # ∂Σ^(1/p)/∂Σ = Σ^(1/p-1) / p, and 0 where the distance is 0
             w = torch.where(power > 0, w * power.pow(1 / p - 1) / p, 0)
         if p == 2 and not root:  # a root's w is large near 0, where a product of matrices would cancel
-            grad_a[rows] = 2 * (w @ b - w.sum(1, keepdim=True) * a[rows])
-            grad_b.addmm_(w.T, a[rows], alpha=2).addcmul_(w.sum(0)[:, None], b, value=-2)
+            grad_a[rows] = 2 * (w @ columns.T - w.sum(1, keepdim=True) * a[rows])
+            grad_columns.addmm_(a[rows].T, w, alpha=2).addcmul_(w.sum(0), columns, value=-2)
             continue
         for k, difference in _differences(a[rows], b):
             force = _slope(difference, p).mul_(w)
             grad_a[rows, k] = -force.sum(1)
-            grad_b[:, k] += force.sum(0)
-    return grad_a, grad_b
+            grad_columns[k] += force.sum(0)
+    return grad_a, grad_columns.T.contiguous()
 
 
 def _blocks(a: Tensor, b: Tensor) -> Iterator[slice]:

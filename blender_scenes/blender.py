@@ -2,13 +2,15 @@
 
 TBB counts the CPUs this process may run on once, while bpy loads, and keeps one worker thread per CPU. During a
 single-threaded Cycles render the idle workers spin and can burn as much CPU time as the render itself. Shown a single
-CPU while it loads, TBB keeps none; a render that asks for more threads still gets them.
+CPU while it loads, TBB keeps none; a render that asks for more threads still gets them. It counts those of the main
+thread, whichever thread loads bpy: a Dask worker loads it in a thread of its own.
 
 Nor does it find a folder of the user's: no preferences, scripts or add-ons are read, no cache is written there.
 """
 
 import os
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,12 +23,15 @@ os.environ["BLENDER_USER_RESOURCES"] = os.path.join(os.devnull, "none")  # noqa:
 sys.path[:] = [folder for folder in sys.path if not Path(folder, "bpy_types.py").exists()]
 
 if "bpy" not in sys.modules and hasattr(os, "sched_setaffinity"):
-    _allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(_allowed)})
+    _threads = {os.getpid(), threading.get_native_id()}
+    _allowed = {thread: os.sched_getaffinity(thread) for thread in _threads}
+    for _thread, _cpus in _allowed.items():
+        os.sched_setaffinity(_thread, {min(_cpus)})
     try:
         import bpy
     finally:
-        os.sched_setaffinity(0, _allowed)
+        for _thread, _cpus in _allowed.items():
+            os.sched_setaffinity(_thread, _cpus)
 else:
     import bpy
 

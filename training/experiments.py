@@ -102,7 +102,7 @@ TABLE4: Final = Experiment(
                 64,
                 20_000,
                 4_096,
-                replace(MINI, steps=9_000, bound=3.0),
+                replace(MINI, steps=1_200, bound=6.0, space_lr=2e-2),
                 ("box-normal", "unbounded", "sphere", "supervised"),
             ),
         },

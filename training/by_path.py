@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -51,10 +52,13 @@ def own_code(kind: str, path: str) -> Iterator[None]:
 
 
 def own_module(kind: str, path: str, **sizes: int) -> nn.Module:
-    """A user's own nn.Module, or the one that a class or function of theirs makes when called with the sizes."""
+    """A copy of a user's own nn.Module, or what a class or function of theirs makes when called with the sizes.
+
+    A copy, so that no run of a process begins with the weights that the one before it has learnt.
+    """
     found = by_path(kind, path)
     if isinstance(found, nn.Module):
-        return found
+        return deepcopy(found)
     if not callable(found):
         raise UserError(f"The {kind} {path!r} is neither an nn.Module nor a class or function that makes one.")
     try:

@@ -1,6 +1,7 @@
 """What is minimised: a loss by name or import path, with everybody's codes as candidates."""
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any, Protocol
 
 import torch
@@ -95,7 +96,10 @@ def own_loss(path: str) -> Callable[..., Any]:
     """
     found = by_path("loss", path)
     if isinstance(found, type) and issubclass(found, nn.Module):
-        found = found()
+        with own_code("loss", path):
+            found = found()
+    elif isinstance(found, nn.Module):
+        found = deepcopy(found)  # what it learns is this run's alone
     if not callable(found):
         raise UserError(f"The loss {path!r} is neither a function nor an nn.Module.")
     return found

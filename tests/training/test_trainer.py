@@ -191,6 +191,17 @@ def test_a_researchers_own_loss(path: Path, tmp_path: Path, capsys: pytest.Captu
     assert open_run(run).settings.loss == "tiny:squared"
 
 
+def test_runs_of_one_process_share_no_module_of_a_researchers(path: Path, tmp_path: Path) -> None:
+    own = replace(PLAIN, encoder="tiny:module", loss="tiny:scaled", space="unbounded")
+    first, second = (quick(path, own, tmp_path / name) for name in ("first", "second"))
+    assert_same_state(first, second)
+
+
+def test_a_researchers_own_loss_that_cannot_be_made_is_one_sentence(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"The loss 'tiny:Sharp' raised TypeError: .*sharpness"):
+        quick(path, replace(PLAIN, loss="tiny:Sharp"), tmp_path / "run")
+
+
 def test_a_researchers_own_supervised_loss_gets_codes_and_latents(path: Path, tmp_path: Path) -> None:
     own = replace(PLAIN, supervised=True, loss="tiny:weighed", batch=N, steps=40, lr=3e-3)
     lines = read_log(quick(path, own, tmp_path / "run"))

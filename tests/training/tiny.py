@@ -78,3 +78,28 @@ def weighed(codes: Tensor, latents: Tensor) -> Tensor:
     """A supervised loss of a researcher's own."""
     assert codes.shape == latents.shape
     return (codes - latents).square() @ torch.linspace(1.0, 2.0, codes.shape[1])
+
+
+module = plain(100)  # for ten codes
+
+
+class Sharp(nn.Module):
+    """A loss of a researcher's own that cannot be made without a number."""
+
+    def __init__(self, sharpness: float) -> None:
+        super().__init__()
+        self.sharpness = sharpness
+
+
+class Scaled(nn.Module):
+    """A loss of a researcher's own that learns a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, anchors: Tensor, positives: Tensor, candidates: Tensor) -> Tensor:
+        return squared(self.scale * anchors, self.scale * positives, self.scale * candidates)
+
+
+scaled = Scaled()

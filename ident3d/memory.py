@@ -1,10 +1,15 @@
-"""Keep freed memory for the next step: glibc gives large blocks back, and they are faulted in again each time."""
+"""Keep freed memory for the next step, which glibc would fault in again each time, and say where it is too little."""
 
 import ctypes
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ident3d.errors import UserError
 
 # options of mallopt(3), and the most that its argument can say
 TRIM_THRESHOLD, MMAP_MAX, MOST = -1, -4, 2**31 - 1
+WORDS = ("can't allocate memory", "Cannot allocate memory", "out of memory")
 
 
 def keep_memory() -> bool:
@@ -19,3 +24,14 @@ def keep_memory() -> bool:
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
     return bool(mallopt and mallopt(MMAP_MAX, 0) and mallopt(TRIM_THRESHOLD, MOST))
+
+
+@contextmanager
+def enough_memory(advice: str) -> Iterator[None]:
+    """Around work whose size the user chose: what NumPy and torch raise for want of memory becomes one sentence."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:  # torch's, on a CPU, is known by its words alone
+        if isinstance(error, RuntimeError) and not any(words in str(error) for words in WORDS):
+            raise
+        raise UserError(f"There is not enough memory for this; {advice}.") from error

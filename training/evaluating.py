@@ -17,7 +17,7 @@ from ident3d.loaders.files import sha256, write_atomically, write_json
 from ident3d.loaders.folder import Description, local
 from ident3d.loaders.images import ImageDataset
 from ident3d.loaders.source import npy_bytes
-from ident3d.memory import keep_memory
+from ident3d.memory import enough_memory, keep_memory
 from ident3d.metrics import Report, evaluate
 from ident3d.metrics.score import plain
 from ident3d.progress import progress_bar
@@ -174,7 +174,8 @@ def codes_of(
                 module.train()
     parts = []
     bar = progress_bar(len(numbers), "images", show=show)
-    with bar, torch.inference_mode(), untracked_statistics(model):  # scoring leaves the running ones alone
+    memory = enough_memory(f"{batch} images go through the encoder at once")
+    with memory, bar, torch.inference_mode(), untracked_statistics(model):  # scoring leaves the running ones alone
         for some in np.array_split(numbers, max(1, round(len(numbers) / batch))):
             x = pixels.normalised(pixels.unit(images.batch(some)[0], where))
             with autocast(precision, where):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ident3d.errors import UserError
-from ident3d.memory import keep_memory
+from ident3d.memory import enough_memory, keep_memory
 from ident3d.training import checkpoint
 from ident3d.training.accumulation import accumulated_backward
 from ident3d.training.log import Log, batch_scores, check_finite, collapsed
@@ -24,6 +24,7 @@ from ident3d.training.steps import rate_factor, seed_of, set_rates
 from ident3d.training.stopping import stoppable
 
 PAPER = Settings()
+SMALLER = "take a smaller --chunk, which keeps all negatives, or a smaller --batch, --size or --encoder"
 
 
 def train(
@@ -51,6 +52,7 @@ def train(
         raise UserError("--save-every and --log-every are at least 1 step.")
     keep_memory()
     with ExitStack() as stack:
+        stack.enter_context(enough_memory(SMALLER))
         here = stack.enter_context(place(device))
         order = stack.enter_context(
             opened(data, settings, here, out=out, root=root, resume=resume, allow_same=allow_same)

@@ -214,6 +214,12 @@ def test_nan_ends_a_run_and_is_never_saved(path: Path, tmp_path: Path) -> None:
     assert checkpoint.load(tmp_path / "run").step == 2
 
 
+def test_too_little_memory_is_one_sentence(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="not enough memory for this; take a smaller --chunk"):
+        quick(path, replace(PLAIN, encoder="tiny:vast"), tmp_path / "run", save_every=1)
+    assert checkpoint.load(tmp_path / "run").step == 1
+
+
 def test_collapse_is_said(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     quick(path, replace(PLAIN, encoder="tiny:constant", steps=1), tmp_path / "run")
     assert "collapsed" in "".join(capsys.readouterr())

@@ -26,12 +26,17 @@ def keep_memory() -> bool:
     return bool(mallopt and mallopt(MMAP_MAX, 0) and mallopt(TRIM_THRESHOLD, MOST))
 
 
+def is_want_of_memory(error: Exception) -> bool:
+    """Torch's error, on a CPU, is known by its words alone."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(w in str(error) for w in WORDS))
+
+
 @contextmanager
 def enough_memory(advice: str) -> Iterator[None]:
     """Around work whose size the user chose: what NumPy and torch raise for want of memory becomes one sentence."""
     try:
         yield
-    except (MemoryError, RuntimeError) as error:  # torch's, on a CPU, is known by its words alone
-        if isinstance(error, RuntimeError) and not any(words in str(error) for words in WORDS):
+    except (MemoryError, RuntimeError) as error:
+        if not is_want_of_memory(error):
             raise
         raise UserError(f"There is not enough memory for this; {advice}.") from error

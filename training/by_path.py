@@ -9,9 +9,11 @@ from importlib import import_module
 from pathlib import Path
 from traceback import extract_tb
 
+import torch
 from torch import nn
 
 from ident3d.errors import UserError
+from ident3d.memory import is_want_of_memory
 
 
 def by_path(kind: str, path: str) -> object:
@@ -22,7 +24,8 @@ def by_path(kind: str, path: str) -> object:
     here = str(Path.cwd())
     sys.path.append(here)  # last: a user's file must not shadow an installed package
     try:
-        module = import_module(module_name)
+        with torch.random.fork_rng(devices=()):  # what a module draws when it is first imported shifts no run's draws
+            module = import_module(module_name)
     except Exception as error:
         raise UserError(f"The {kind} {path!r} cannot be imported ({type(error).__name__}: {error}).") from error
     finally:
@@ -43,8 +46,8 @@ def own_code(kind: str, path: str) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        if ":" not in path:
-            raise  # not a user's own
+        if ":" not in path or is_want_of_memory(error):
+            raise  # not a user's own, or no fault of it
         file = getattr(sys.modules.get(path.partition(":")[0]), "__file__", None)
         lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
         where = f" ({Path(str(file)).name}, line {lines[-1]})" if lines else ""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ident3d.errors import UserError, unknown
-from ident3d.training.by_path import own_module
+from ident3d.training.by_path import own_code, own_module
 from ident3d.training.logsum import wide
 from ident3d.training.resnet import resnet18, resnet34, resnet50
 from ident3d.training.spaces import OutputSpace
@@ -23,22 +23,28 @@ FEATURES_PER_CODE = 10
 class Encoder(nn.Module):
     """f(x) = space(W LeakyReLU(backbone(x)) + b): images (N, 3, H, W) → codes (N, d).
 
-    Under autocast the backbone computes in 16 bits, the head and the space in float32.
+    Under autocast the backbone computes in 16 bits, the head and the space in float32. `name` is the backbone's.
     """
 
-    def __init__(self, backbone: nn.Module, space: OutputSpace) -> None:
+    def __init__(self, backbone: nn.Module, space: OutputSpace, name: str = "resnet18") -> None:
         super().__init__()
+        self.name = name
         self.backbone = backbone
         self.head = nn.Sequential(nn.LeakyReLU(), nn.Linear(FEATURES_PER_CODE * space.dim, space.dim))
         self.space = space
 
     def forward(self, images: Tensor) -> Tensor:
-        features = self.backbone(images)
+        if ":" in self.name:
+            with own_code("encoder", self.name):
+                features = self.backbone(images)
+        else:
+            features = self.backbone(images)
         wanted = FEATURES_PER_CODE * self.space.dim
-        if features.ndim != 2 or features.shape[1] != wanted:
+        shape = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+        if shape != (len(images), wanted):
             raise UserError(
-                f"The encoder's backbone gives features of shape {tuple(features.shape)} where (batch, {wanted}) are "
-                f"needed, {FEATURES_PER_CODE} for each of {self.space.dim} codes."
+                f"The encoder's backbone gives features of shape {shape} where ({len(images)}, {wanted}) are needed, "
+                f"{FEATURES_PER_CODE} for each of {self.space.dim} codes."
             )
         with torch.autocast(features.device.type, enabled=False):  # 16 bits would round codes before they are compared
             codes: Tensor = self.space(self.head(wide(features)))
@@ -56,7 +62,7 @@ def encoder(name: str, space: OutputSpace) -> Encoder:
         if name not in BACKBONES:
             raise unknown("encoder", name, [*BACKBONES, "package.module:name"])
         return Encoder(BACKBONES[name](outputs), space)
-    return Encoder(own_module("encoder", name, outputs=outputs), space)
+    return Encoder(own_module("encoder", name, outputs=outputs), space, name)
 
 
 def parameter_groups(

@@ -64,6 +64,11 @@ def tiny(outputs):
 
 ready = tiny(30)
 wrong = tiny(7)
+class Breaks(nn.Module):
+    def __init__(self, outputs): super().__init__()
+    def forward(self, x): return x.view(-1, 7, 11)
+class Two(Breaks):
+    def forward(self, x): return x, x
 number = 3
 def nothing(outputs): return None
 def needs_more(outputs, depth): return tiny(outputs)
@@ -74,8 +79,13 @@ def needs_more(outputs, depth): return tiny(outputs)
     images = torch.zeros(2, 3, 8, 8)
     for name in ("tiny", "ready"):
         assert encoder(f"own_encoders:{name}", Unbounded(3))(images).shape == (2, 3)
-    with pytest.raises(UserError, match=r"shape \(2, 7\) where \(batch, 30\) are needed"):
-        encoder("own_encoders:wrong", Unbounded(3))(images)
+    for name, sentence in {
+        "wrong": r"shape \(2, 7\) where \(2, 30\) are needed",
+        "Two": r"shape tuple where \(2, 30\) are needed",
+        "Breaks": r"'own_encoders:Breaks' raised RuntimeError: shape .* \(own_encoders.py, line 11\)",
+    }.items():
+        with pytest.raises(UserError, match=sentence):
+            encoder(f"own_encoders:{name}", Unbounded(3))(images)
     mistakes = {
         "own_encoders:number": "neither an nn.Module nor",
         "own_encoders:nothing": "made a NoneType, not an nn.Module",

@@ -14,6 +14,7 @@ from ident3d.training import experiments
 from ident3d.training.comparison import of_images, write_tables
 from ident3d.training.experiments import EXPERIMENTS, Data, Experiment
 from ident3d.training.results import finished_results
+from ident3d.training.settings import check_seed
 from ident3d.training.theory_experiments import THEORY
 
 
@@ -121,6 +122,8 @@ def plan(
         raise UserError("Name at least one seed.")
     if len(set(seeds)) < len(seeds):
         raise UserError("A seed is named twice.")
+    for seed in seeds:
+        check_seed(seed)
     return [
         Cell(world, data, row, seed, folder / world / f"{row.name}-seed{seed}")
         for world, data in experiments.worlds_of(experiment, profile, worlds).items()

@@ -19,6 +19,7 @@ from ident3d.loaders.images import ImageDataset
 from ident3d.loaders.source import npy_bytes
 from ident3d.memory import enough_memory, keep_memory
 from ident3d.metrics import Report, evaluate
+from ident3d.metrics.evaluation import chosen_scores
 from ident3d.metrics.score import plain
 from ident3d.progress import progress_bar
 from ident3d.training.accumulation import untracked_statistics
@@ -35,7 +36,7 @@ PAPERS_COUNT = 4096
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A run's scores on a folder. `label` says so where the run was trained on the same images, or in another world."""
+    """A run's scores on a folder. `label` says what is unusual about them: images that were trained on, say."""
 
     run: Path
     data: Path
@@ -72,6 +73,7 @@ def evaluate_run(
     mode; with `bn_batch_stats` it takes the statistics of batches as large as in training, as the public code does.
     `encoder` names an encoder of your own again. (`ident3d.evaluate` scores any two arrays.)
     """
+    chosen_scores(metrics)  # a name that there is not is refused before images are encoded
     opened = open_run(run)
     path, description = scored_folder(opened, None if data is None else local(data), root)
     same = overlaps(opened.data["settings"], description)
@@ -94,10 +96,12 @@ def evaluate_run(
         classes=None if classes is None else classes[numbers],
         latent_names=opened.latents,
     )
-    label = "Scored on images that the run was trained on." if same else None
+    labels = ["Scored on images that the run was trained on."] if same else []
     if other := otherness(opened.data["settings"], description):
-        label = f"Scored on images of another world than the run was trained on ({other})."
-    found = Evaluation(opened.path, path, len(numbers), label, report)
+        labels = [f"Scored on images of another world than the run was trained on ({other})."]
+    if bn_batch_stats:
+        labels.append("Batch norm took each batch's statistics.")
+    found = Evaluation(opened.path, path, len(numbers), " ".join(labels) or None, report)
     file = npy_bytes(codes)
     write_atomically(opened.path / CODES, file)
     report.plot(opened.path / PICTURE)
@@ -109,18 +113,21 @@ def evaluate_run(
 def scored_folder(run: Run, path: Path | None, root: Path | None) -> tuple[Path, Description]:
     """The folder to score on, which must show the run's scene in its size or larger."""
     if path is None:
-        trained = Path(run.data["path"])
-        description = Description(run.data["settings"], run.data["n"], 1)
-        path = held_out_folder(trained, description, root)
+        path = held_out_of(run, root)
         if path is None:
             raise UserError(
-                f"No complete test set with the world, material and size of {trained} was found beside it or below the "
-                "data root; render one with --split test, or name one with --data."
+                f"No complete test set with the world, material and size of {run.data['path']} was found beside it or "
+                "below the data root; render one with --split test, or name one with --data."
             )
     description = finished(path)
     if why := mismatch(run.data["settings"], run.settings.size or run.data["size"], description):
         raise UserError(f"{path} does not fit the run {run.path}: {why}.")
     return path, description
+
+
+def held_out_of(run: Run, root: Path | None) -> Path | None:
+    """The folder of split test with the training set's world, material and size, if there is one."""
+    return held_out_folder(Path(run.data["path"]), Description(run.data["settings"], run.data["n"], 1), root)
 
 
 def encode(

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ident3d.errors import UserError
-from ident3d.training.evaluating import Evaluation, evaluate_run
+from ident3d.training.evaluating import Evaluation, evaluate_run, held_out_of
 from ident3d.training.report import write_report
 from ident3d.training.run import open_run
 
@@ -37,13 +37,11 @@ def finish(
     run: Path, *, root: Path | None = None, device: str = "auto", allow_same: bool = False, encoder: str | None = None
 ) -> Finished:
     """Score a run on its matching test set (with `allow_same` and without one, on its training set) and report."""
-    options = {"root": root, "device": device, "encoder": encoder}
-    evaluation, reason = None, None
+    opened, evaluation, reason = open_run(run), None, None
+    alone = allow_same and held_out_of(opened, root) is None
+    data = opened.data["path"] if alone else None
     try:
-        evaluation = evaluate_run(run, **options)  # type: ignore[arg-type]
+        evaluation = evaluate_run(run, data, root=root, device=device, encoder=encoder, allow_same=allow_same)
     except UserError as error:
         reason = str(error)
-        if allow_same:
-            data = open_run(run).data["path"]
-            evaluation, reason = evaluate_run(run, data, allow_same=True, **options), None  # type: ignore[arg-type]
     return Finished(run, evaluation, reason, write_report(run))

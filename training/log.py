@@ -51,10 +51,15 @@ class Log:
                     self.board.add_scalar(name, value, step)
 
     def say(self, sentence: str) -> None:
-        """A sentence above the bar, once in a run."""
-        if self.folder and not self.told:
-            self.told = True
+        """A sentence above the bar."""
+        if self.folder:
             self.bar.write(f"Note: {sentence}")
+
+    def say_once(self, sentence: str) -> None:
+        """The first such sentence of a run."""
+        if not self.told:
+            self.told = True
+            self.say(sentence)
 
     def close(self) -> None:
         self.bar.close()
@@ -105,4 +110,4 @@ def check_finite(loss: float, step: int, last_saved: int) -> None:
 def collapsed(codes: Tensor) -> bool:
     """Whether all codes of a batch are the same but for rounding."""
     codes = codes.detach().float()
-    return bool(codes.std(0).max() <= COLLAPSED * codes.abs().max())
+    return len(codes) > 1 and bool(codes.std(0).max() <= COLLAPSED * codes.abs().max())

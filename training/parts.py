@@ -1,7 +1,7 @@
 """What the trainer's loop works with: the order for a run, checked, and the parts built from it."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -87,22 +87,27 @@ def opened(
     folder = out or data_root(root) / "runs" / default_name(settings, path)
     if is_dataset(folder):
         raise UserError(f"{folder} is a dataset; a run takes a folder of its own, --out.")
-    facts = data_facts(path, description)
+    facts, made = data_facts(path, description), not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         holding = lease(folder) if here.first else nullcontext()
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
-    with holding as held:
-        if here.first:
-            remove_partial_files(folder)  # of a run that was killed while it saved
-        resumed = None
-        if (folder / checkpoint.FILE).exists():  # asked by the lock's holder: another process may just have ended here
-            if not resume:
-                raise UserError(f"{folder} holds a run already; go on with --resume, or choose another --out.")
-            resumed = open_run(folder)
-            check_same(resumed, settings, facts)
-        yield Order(folder, images, facts, settings, resumed, held)
+    try:
+        with holding as held:
+            if here.first:
+                remove_partial_files(folder)  # of a run that was killed while it saved
+            resumed = None
+            if (folder / checkpoint.FILE).exists():  # asked by the lock's holder: another process may just have ended
+                if not resume:
+                    raise UserError(f"{folder} holds a run already; go on with --resume, or choose another --out.")
+                resumed = open_run(folder)
+                check_same(resumed, settings, facts)
+            yield Order(folder, images, facts, settings, resumed, held)
+    finally:
+        if made:  # and nothing was written: a folder that holds something is not removed
+            with suppress(OSError):
+                folder.rmdir()
 
 
 def check_same(run: Run, settings: Settings, data: dict[str, Any]) -> None:

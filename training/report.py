@@ -97,8 +97,8 @@ def curves(log: Sequence[dict[str, Any]]) -> str:
 def score_section(run: Run, scores: dict[str, Any] | None) -> str:
     if scores is None:
         return (
-            '<h2>Scores</h2><p class="note">Not scored: no matching test set was found. '
-            f"<code>ident3d evaluate {escape(str(run.path))} --data DIR</code> adds the scores.</p>"
+            '<h2>Scores</h2><p class="note">Not scored. '
+            f"<code>ident3d evaluate {escape(str(run.path))}</code> adds the scores, or says what it lacks.</p>"
         )
     paper = paper_row(run.settings)
     columns = {"linear_r2_held_out": "R²", "mcc_pearson": "MCC"}

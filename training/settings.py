@@ -93,10 +93,10 @@ def completed(settings: Settings, world: World, stored_size: int, images: int) -
 
 
 def usual_space(s: Settings, world: World) -> str:
-    """Where nothing else is said: the latents' own space; the sphere for SimCLR, which compares directions."""
+    """Where nothing else is said: the latents' own space; the sphere for losses that compare directions."""
     if s.supervised:
         return "unbounded"
-    if s.loss == "simclr" or (s.cond == "augment" and s.loss is None):
+    if s.loss in ("simclr", "infonce") or (s.cond == "augment" and s.loss is None):
         return "sphere"
     return "box*sphere" if world.periodic else "box"
 
@@ -168,8 +168,12 @@ def check_numbers(s: Settings) -> None:
         raise UserError(f"--alpha is a share from 0 to 1, not {s.alpha:g}.")
     if s.batch < 2 and not s.supervised:
         raise UserError("A contrastive batch has at least 2 pairs: the others are the negatives.")
-    if not 0 <= s.seed < 2**63:
-        raise UserError(f"The seed is a whole number from 0 to 2**63 - 1, not {s.seed}.")
+    check_seed(s.seed)
+
+
+def check_seed(seed: int) -> None:
+    if not 0 <= seed < 2**63:
+        raise UserError(f"The seed is a whole number from 0 to 2**63 - 1, not {seed}.")
 
 
 def moving_latents(world: World) -> tuple[str, ...]:

@@ -63,6 +63,8 @@ def train(
         s, batches, saved = run.settings, endless(work.loader), first
         log = Log(run.path if here.first else None, first, s.steps, show=show_progress, tensorboard=tensorboard)
         stack.callback(log.close)
+        if resume and not order.resumed:
+            log.say(f"{run.path} held no run to go on with; this one begins.")
         codes = torch.empty(0)
         for step in range(first, s.steps):
             batch = next(batches)
@@ -99,7 +101,7 @@ def train(
                 check_finite(float(loss), done, saved)
                 own = codes[: len(latents[0])]
                 if collapsed(codes):
-                    log.say(f"By step {done:,} all codes are the same: the encoder has collapsed.")
+                    log.say_once(f"By step {done:,} all codes are the same: the encoder has collapsed.")
                 rate = s.lr * rate_factor(s.schedule, s.steps, step)
                 values = {"loss": float(loss), "lr": rate, **batch_scores(latents[0], own), **space_facts(work)}
                 log.record(done, s.batch, values)

@@ -66,7 +66,7 @@ def evaluate(
     latents, codes = pair(z, h)
     checked = kinds_of(latents, kinds)
     names = _names(latent_names, latents.shape[1])
-    chosen, named = _chosen(metrics)
+    chosen, named = chosen_scores(metrics)
     if resamples:
         check_request(resamples, level)
     if not 0 <= seed < 2**32:
@@ -119,7 +119,7 @@ def evaluate(
     return Report(scores, intervals, left_out, matching, names, settings, cpu_seconds)
 
 
-def _chosen(metrics: str | Sequence[str]) -> tuple[list[str], bool]:
+def chosen_scores(metrics: str | Sequence[str]) -> tuple[list[str], bool]:
     """The names to compute, in the order of the catalogue, and whether they were named one by one."""
     if metrics == "all":
         return list(CATALOGUE), False

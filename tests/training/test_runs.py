@@ -17,6 +17,7 @@ from ident3d.latents.worlds import World
 from ident3d.loaders.files import write_json
 from ident3d.loaders.folder import Description, read_description
 from ident3d.training.evaluating import encode, evaluate_run
+from ident3d.training.finishing import finish
 from ident3d.training.folders import overlaps
 from ident3d.training.report import write_report
 from ident3d.training.run import open_run, trained_encoder
@@ -107,7 +108,7 @@ def test_what_train_refuses(root: Path, tmp_path: Path, words: list[str], senten
     done = ident3d("train", root / "train", "--out", tmp_path / "run", *TINY, *words)
     assert (done.exit_code, done.stdout) == (2, ""), done.output
     assert sentence in done.stderr
-    assert not (tmp_path / "run/run.json").exists()
+    assert not (tmp_path / "run").exists()
 
 
 def test_folders_that_cannot_be_trained_on(root: Path, tmp_path: Path) -> None:
@@ -128,6 +129,32 @@ def test_folders_that_cannot_be_trained_on(root: Path, tmp_path: Path) -> None:
     done = ident3d("train", root / "test", "--out", tmp_path / "run", *TINY, "--allow-same", "--json")
     assert done.exit_code == 0, done.output
     assert "Scored on images that the run was trained on." in done.stdout
+
+
+def test_resume_says_where_there_is_nothing_to_go_on_with(root: Path, tmp_path: Path) -> None:
+    command = ["train", root / "train", "--out", tmp_path / "run", *TINY, "--resume"]
+    assert "held no run to go on with" in ident3d(*command).output
+    assert "held no run to go on with" not in ident3d(*command).output
+
+
+def test_batch_statistics_and_unknown_scores_are_said(root: Path) -> None:
+    options = {"encoder": "tiny:plain", "show_progress": False}
+    found = evaluate_run(root / "run", root / "test", metrics="mcc_pearson", bn_batch_stats=True, **options)
+    assert found.label == "Batch norm took each batch's statistics."
+    with pytest.raises(UserError, match="Did you mean 'mcc_pearson'"):
+        evaluate_run(root / "nothing", metrics=["mcc_pearsn"])
+
+
+def test_a_broken_test_set_is_not_replaced_by_the_training_set(root: Path, tmp_path: Path) -> None:
+    make_dataset(tmp_path / "train", 40)
+    broken = make_dataset(tmp_path / "test", 20, split="test")
+    run = train(tmp_path / "train", SETTINGS, out=tmp_path / "run", workers=0, show_progress=False).path
+    for shard in broken.rglob("*.h5"):
+        shard.write_bytes(b"no shard")
+    finished = finish(run, root=tmp_path, allow_same=True, encoder="tiny:plain")
+    assert finished.evaluation is None
+    assert finished.not_scored
+    assert "Not scored." in finished.report.read_text()
 
 
 def test_a_smaller_size_is_the_runs_size(root: Path, tmp_path: Path) -> None:

@@ -1,0 +1,218 @@
+"""Scores of a run, codes of a folder, and the report: what is scored, refused and labelled."""
+
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from synthetic import make_dataset
+
+from ident3d.cli import main
+from ident3d.errors import UserError
+from ident3d.latents.worlds import World
+from ident3d.loaders.files import write_json
+from ident3d.loaders.folder import Description, read_description
+from ident3d.training.evaluating import encode, evaluate_run
+from ident3d.training.finishing import finish
+from ident3d.training.folders import overlaps
+from ident3d.training.report import write_report
+from ident3d.training.run import open_run, trained_encoder
+from ident3d.training.settings import Settings
+from ident3d.training.trainer import train
+
+SETTINGS = Settings(encoder="tiny:plain", batch=32, steps=3)
+
+
+def ident3d(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def test_batch_statistics_and_unknown_scores_are_said(root: Path) -> None:
+    options = {"encoder": "tiny:plain", "show_progress": False}
+    found = evaluate_run(root / "run", root / "test", metrics="mcc_pearson", bn_batch_stats=True, **options)
+    assert found.label == "Batch norm took each batch's statistics."
+    with pytest.raises(UserError, match="Did you mean 'mcc_pearson'"):
+        evaluate_run(root / "nothing", metrics=["mcc_pearsn"])
+
+
+def test_a_broken_test_set_is_not_replaced_by_the_training_set(root: Path, tmp_path: Path) -> None:
+    make_dataset(tmp_path / "train", 40)
+    broken = make_dataset(tmp_path / "test", 20, split="test")
+    run = train(tmp_path / "train", SETTINGS, out=tmp_path / "run", workers=0, show_progress=False).path
+    for shard in broken.rglob("*.h5"):
+        shard.write_bytes(b"no shard")
+    finished = finish(run, root=tmp_path, allow_same=True, encoder="tiny:plain")
+    assert finished.evaluation is None
+    assert finished.not_scored
+    assert "Not scored." in finished.report.read_text()
+
+
+def test_evaluate_refuses_what_was_trained_on(root: Path) -> None:
+    with pytest.raises(UserError, match=r"holds images that .* was trained on"):
+        evaluate_run(root / "run", root / "train", encoder="tiny:plain")
+    labelled = evaluate_run(
+        root / "run", root / "train", encoder="tiny:plain", allow_same=True, show_progress=False, metrics="default"
+    )
+    assert labelled.label == "Scored on images that the run was trained on."
+    assert "Scored on images that the run was trained on." in labelled.table()
+    assert "Scored on images that the run was trained on." in write_report(root / "run").read_text()
+
+
+def another(path: Path, **settings: object) -> Path:
+    """The same images under other settings, as if they had been rendered so."""
+    found = read_description(path)
+    write_json(path / "dataset.json", replace(found, settings=found.settings | settings).as_dict())
+    return path
+
+
+def test_images_of_another_world_are_scored_and_labelled(root: Path, tmp_path: Path) -> None:
+    metal = another(make_dataset(tmp_path / "metal", 20, split="test"), material="metal")
+    held = World(fixed={"object_hue": 0.5}).as_dict()
+    fixed = another(make_dataset(tmp_path / "fixed", 20, split="test"), world=held)
+    for path, words in ((metal, "material: metal there, none in training"), (fixed, "world.fixed.object_hue: 0.5")):
+        found = evaluate_run(root / "run", path, encoder="tiny:plain", metrics="mcc_pearson", show_progress=False)
+        assert found.label is not None
+        assert "another world" in found.label
+        assert words in found.label
+
+
+def test_the_matching_test_set_has_the_training_sets_material(root: Path, tmp_path: Path) -> None:
+    make_dataset(tmp_path / "train", 40)
+    another(make_dataset(tmp_path / "metal", 20, split="test"), material="metal")
+    run = train(tmp_path / "train", SETTINGS, out=tmp_path / "run", workers=0, show_progress=False).path
+    options = {"encoder": "tiny:plain", "metrics": "mcc_pearson", "root": tmp_path, "show_progress": False}
+    with pytest.raises(UserError, match="No complete test set with the world, material and size"):
+        evaluate_run(run, **options)
+    plain = make_dataset(tmp_path / "plain", 20, split="test")
+    assert evaluate_run(run, **options).data == plain
+
+
+def test_latents_from_a_file_are_the_same_in_both_splits() -> None:
+    trained = {"world": {}, "source": {"kind": "file", "sha256": "a", "seed": 0, "split": "train"}}
+    for source, same in (({"sha256": "a", "split": "test"}, True), ({"sha256": "b", "split": "train"}, False)):
+        other = Description({"world": {}, "source": trained["source"] | source}, 1, 1)
+        assert overlaps(trained, other) == same
+
+
+def test_a_report_shows_the_seed_and_no_codes_of_another_evaluation(root: Path, tmp_path: Path) -> None:
+    run = train(root / "train", SETTINGS, out=tmp_path / "run", workers=0, show_progress=False).path
+    evaluate_run(run, root / "test", encoder="tiny:plain", show_progress=False)
+    page = write_report(run).read_text()
+    assert "<td>seed</td><td>0</td>" in page
+    assert "after step 3" in page
+    assert "Walks along" in page
+    np.save(run / "evaluation-codes.npy", np.zeros((70, 10), np.float32))
+    assert "Walks along" not in write_report(run).read_text()
+    (run / "evaluation.json").write_text("[]")
+    with pytest.raises(UserError, match="cannot be read; `ident3d evaluate"):
+        write_report(run)
+
+
+def test_evaluate_refuses_other_scenes_and_smaller_images(root: Path, tmp_path: Path) -> None:
+    other = make_dataset(tmp_path / "periodic", 20, scene="3dident-periodic", split="test")
+    with pytest.raises(UserError, match="it shows 3dident-periodic, the run was trained on 3dident"):
+        evaluate_run(root / "run", other, encoder="tiny:plain")
+    small = make_dataset(tmp_path / "small", 20, size=8, split="test")
+    with pytest.raises(UserError, match="its images are 8 pixels wide, the run's 16"):
+        evaluate_run(root / "run", small, encoder="tiny:plain")
+    with pytest.raises(UserError, match="is not a run's folder"):
+        evaluate_run(root / "train", small)
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "value"),
+    [
+        ("settings", "dim", "x"),
+        ("settings", "batch", "64"),
+        ("settings", "bound", "a"),
+        ("settings", "encoder", 5),
+        ("settings", "space", None),
+        ("settings", "size", None),
+        ("settings", "only", None),
+        ("settings", "cond", "other"),
+        ("settings", "new", 1),
+        ("data", "shards_sha256", None),
+        ("data", "n", "many"),
+    ],
+)
+def test_a_changed_run_file_is_one_sentence(root: Path, tmp_path: Path, where: str, name: str, value: object) -> None:
+    content = json.loads((root / "run/run.json").read_text())
+    content[where][name] = value
+    (tmp_path / "run.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match="does not say what a run must"):
+        open_run(tmp_path)
+
+
+def test_an_import_path_is_never_taken_from_a_file(root: Path) -> None:
+    with pytest.raises(UserError, match="say --encoder tiny:plain"):
+        trained_encoder(open_run(root / "run"))
+
+
+def test_evaluate_scores_the_test_set_of_the_root(root: Path) -> None:
+    done = ident3d("evaluate", root / "run", "--encoder", "tiny:plain", "--metrics", "mcc_pearson", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["data"] == str((root / "test").resolve())
+    assert list(found["scores"]) == ["mcc_pearson"]
+    assert (root / "run/correlation.png").stat().st_size > 1000
+
+
+def test_batch_statistics_change_the_codes(root: Path, tmp_path: Path) -> None:
+    settings = Settings(encoder="tiny:convolution", batch=32, steps=2)
+    run = train(root / "train", settings, out=tmp_path / "run", workers=0, show_progress=False).path
+    before = trained_encoder(open_run(run), "tiny:convolution")[0].state_dict()
+    scores = [
+        evaluate_run(run, root / "test", bn_batch_stats=how, encoder="tiny:convolution", show_progress=False)
+        for how in (False, True)
+    ]
+    assert float(scores[0].report.scores["linear_r2"]) != float(scores[1].report.scores["linear_r2"])
+    after = trained_encoder(open_run(run), "tiny:convolution")[0].state_dict()
+    assert all(bool((before[name] == after[name]).all()) for name in before)
+
+
+def test_encode_writes_codes_in_the_images_order(root: Path, tmp_path: Path) -> None:
+    done = ident3d("encode", root / "run", root / "test", "--out", tmp_path / "codes.npy", "--encoder", "tiny:plain")
+    assert done.exit_code == 0, done.output
+    codes = np.load(tmp_path / "codes.npy", allow_pickle=False)
+    assert codes.shape == (70, 10)
+    assert codes.dtype == np.float32
+    encode(root / "run", root / "test", tmp_path / "codes.h5", encoder="tiny:plain", show_progress=False)
+    with h5py.File(tmp_path / "codes.h5") as file:
+        np.testing.assert_array_equal(file["codes"], codes)
+        assert file["raw_latents"].shape == (70, 10)
+    for name, sentence in {"codes.txt": "written as .npy or .h5", "none/codes.npy": "There is no folder"}.items():
+        with pytest.raises(UserError, match=sentence):
+            encode(root / "run", root / "test", tmp_path / name, encoder="tiny:plain")
+
+
+class Seen(HTMLParser):
+    """What a page would fetch, and its scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "data", "srcset")]
+
+
+def test_a_report_shows_everything_and_loads_nothing(root: Path, tmp_path: Path) -> None:
+    wicked = tmp_path / "<script>alert(1)<"
+    run = train(root / "train", SETTINGS, out=wicked, workers=0, show_progress=False).path
+    evaluate_run(run, root / "test", encoder="tiny:plain", show_progress=False)
+    page = write_report(run).read_text()
+    seen = Seen()
+    seen.feed(page)
+    assert "script" not in seen.tags
+    assert {"svg", "table", "img"} <= seen.tags
+    assert seen.addresses
+    assert all(address.startswith("data:image/png;base64,") for address in seen.addresses)
+    for part in ("Curves", "Scores", "0.9673 ± 0.0010", "Walks along", "Nearest in code space", "Training pairs"):
+        assert part in page
+    assert "&lt;script&gt;" in page

@@ -71,7 +71,7 @@ def on_device(model: Model, device: torch.device) -> Model:
 def place(device: str) -> Iterator[Place]:
     """This process's place; under torchrun it joins the group of ranks, and leaves it at the end if it had to join."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
-    if world > 1 and "RANK" not in os.environ:
+    if world > 1 and any(name not in os.environ for name in ("RANK", "MASTER_ADDR", "MASTER_PORT")):
         raise UserError(f"WORLD_SIZE is {world}, but this is no rank: start ranks with torchrun, or unset WORLD_SIZE.")
     chosen = device_of(device, int(os.environ.get("LOCAL_RANK", "0")))
     if world == 1:
@@ -100,4 +100,4 @@ def agreed(choice: int, device: torch.device) -> int:
 
 def rank() -> int:
     """This process's number under torchrun, 0 without it."""
-    return int(os.environ.get("RANK", "0"))
+    return int(os.environ.get("RANK", "0")) if os.environ.get("WORLD_SIZE", "1") != "1" else 0

@@ -101,7 +101,10 @@ def open_run(path: Path | str) -> Run:
         settings = Settings.from_dict(content["settings"])
         mean, std = (tuple(map(float, content["pixels"][name])) for name in ("mean", "std"))
         data, precision, facts = content["data"], str(content["precision"]), content["facts"]
-        World.from_dict(data["settings"]["world"])
+        shown = data["settings"]
+        World.from_dict(shown["world"])
+        if not isinstance(shown["source"], dict) or {"material", "size"} - shown.keys():
+            raise TypeError("it does not say what images it was trained on")
         wanted = {"path": str, "n": int, "size": int, "shards_sha256": str}
         if not all(isinstance(data[name], kind) for name, kind in wanted.items()) or not isinstance(facts, dict):
             raise TypeError("its data are of a wrong kind")

@@ -137,6 +137,8 @@ def test_evaluate_refuses_other_scenes_and_smaller_images(root: Path, tmp_path: 
         ("settings", "new", 1),
         ("data", "shards_sha256", None),
         ("data", "n", "many"),
+        ("data", "settings", {"world": {"scene": "3dident"}, "size": 16, "material": "rubber"}),
+        ("data", "settings", {"world": {"scene": "3dident"}, "size": 16, "source": {}}),
     ],
 )
 def test_a_changed_run_file_is_one_sentence(root: Path, tmp_path: Path, where: str, name: str, value: object) -> None:

@@ -69,9 +69,11 @@ def test_devices() -> None:
             device_of("mps")
 
 
-def test_a_world_without_a_rank_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.delenv("RANK", raising=False)
+@pytest.mark.parametrize("missing", ["RANK", "MASTER_ADDR"])
+def test_a_world_without_a_rank_is_one_sentence(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    for name, value in {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv(missing)
     with pytest.raises(UserError, match="start ranks with torchrun, or unset WORLD_SIZE"), place("cpu"):
         pass
 

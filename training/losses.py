@@ -10,7 +10,7 @@ The denominator is a log-sum over candidates and the positive. `with_positive=Fa
 """
 
 from collections.abc import Callable, Sequence
-from math import log
+from math import inf, log
 
 import torch
 from torch import Tensor
@@ -66,7 +66,8 @@ def delta_contrastive(
     anchors, positives (B, d), candidates (N, d) → (B,). `root` takes the p-th root of the sum: δ is the Lp norm.
     """
     candidates = anchors if candidates is None else candidates
-    scale = _positive(tau) ** (-1.0 if root else -1 / _at_least_one(p))
+    power = _at_least_one(p)
+    scale = _positive(tau) ** (-1.0 if root else -1 / power)
     anchors, positives, candidates = (wide(x) * scale for x in (anchors, positives, candidates))
     log_sum = log_sum_power(anchors, candidates, p, root=root, skip=_own(anchors, own_row))
     n = len(candidates) - (own_row is not None)
@@ -174,6 +175,6 @@ def _positive(tau: Temperature) -> Temperature:
 
 
 def _at_least_one(p: float) -> float:
-    if not p >= 1:
-        raise UserError(f"The power p of an L_δ loss is at least 1, not {p:g}.")
+    if not 1 <= p < inf:
+        raise UserError(f"The power p of an L_δ loss is a number of at least 1, not {p:g}.")
     return p

@@ -249,8 +249,9 @@ def test_supervised() -> None:
 
 def test_bad_input_gets_one_sentence() -> None:
     z = codes(4, 2)
-    with pytest.raises(UserError, match=r"at least 1, not 0\.5"):
-        delta_contrastive(z, z, p=0.5)
+    for p, root in ((0.5, False), (0.5, True), (float("inf"), False)):
+        with pytest.raises(UserError, match=rf"at least 1, not {p}"):
+            delta_contrastive(z, z, p=p, root=root)
     with pytest.raises(UserError, match="above 0, not 0"):
         info_nce(z, z, tau=0.0)
     with pytest.raises(UserError, match="between 0 and 1, not at 2"):

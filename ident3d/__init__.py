@@ -12,16 +12,16 @@ if TYPE_CHECKING:  # what editors and type checkers see of the names that load o
     from ident3d.graph_picture import graph as graph
     from ident3d.health import doctor as doctor
     from ident3d.latents.worlds import World as World
-    from ident3d.loaders.exporting import export as export
-    from ident3d.loaders.images import ImageDataset as ImageDataset
-    from ident3d.loaders.importing import import_ as import_
-    from ident3d.loaders.index import index as index
-    from ident3d.loaders.loader import make_loader as make_loader
-    from ident3d.loaders.pack import pack as pack
-    from ident3d.loaders.pair_dataset import PairDataset as PairDataset
-    from ident3d.loaders.pairs import PairSampler as PairSampler
-    from ident3d.loaders.realised import pairs as pairs
-    from ident3d.loaders.verify import verify as verify
+    from ident3d.loaders.batches.loader import make_loader as make_loader
+    from ident3d.loaders.datasets.image_dataset import ImageDataset as ImageDataset
+    from ident3d.loaders.datasets.pair_dataset import PairDataset as PairDataset
+    from ident3d.loaders.datasets.pair_widths import pairs as pairs
+    from ident3d.loaders.datasets.search_index import index as index
+    from ident3d.loaders.folders.packed import pack as pack
+    from ident3d.loaders.folders.verify import verify as verify
+    from ident3d.loaders.layouts.exporting import export as export
+    from ident3d.loaders.layouts.importing import import_ as import_
+    from ident3d.loaders.pairs.sampler import PairSampler as PairSampler
     from ident3d.metrics.evaluation import evaluate as evaluate
     from ident3d.overview import info as info
     from ident3d.pictures import preview as preview
@@ -43,9 +43,9 @@ __version__ = "0.1.0"
 # public name -> the module that holds it
 _HOME: dict[str, str] = {
     "Cluster": "ident3d.schedulers",
-    "ImageDataset": "ident3d.loaders.images",
-    "PairDataset": "ident3d.loaders.pair_dataset",
-    "PairSampler": "ident3d.loaders.pairs",
+    "ImageDataset": "ident3d.loaders.datasets.image_dataset",
+    "PairDataset": "ident3d.loaders.datasets.pair_dataset",
+    "PairSampler": "ident3d.loaders.pairs.sampler",
     "Recipe": "ident3d.recipe",
     "Settings": "ident3d.training.settings",
     "Synthetic": "ident3d.training.synthetic",
@@ -56,22 +56,22 @@ _HOME: dict[str, str] = {
     "estimate": "ident3d.estimates",
     "evaluate": "ident3d.metrics.evaluation",
     "evaluate_run": "ident3d.training.evaluating",
-    "export": "ident3d.loaders.exporting",
+    "export": "ident3d.loaders.layouts.exporting",
     "graph": "ident3d.graph_picture",
-    "import_": "ident3d.loaders.importing",
-    "index": "ident3d.loaders.index",
+    "import_": "ident3d.loaders.layouts.importing",
+    "index": "ident3d.loaders.datasets.search_index",
     "info": "ident3d.overview",
-    "make_loader": "ident3d.loaders.loader",
+    "make_loader": "ident3d.loaders.batches.loader",
     "meshes": "ident3d.shapes.library",
     "mixing": "ident3d.training.theory",
-    "pack": "ident3d.loaders.pack",
-    "pairs": "ident3d.loaders.realised",
+    "pack": "ident3d.loaders.folders.packed",
+    "pairs": "ident3d.loaders.datasets.pair_widths",
     "preview": "ident3d.pictures",
     "render": "ident3d.rendering",
     "reproduce": "ident3d.reproducing",
     "train": "ident3d.training.trainer",
     "traverse": "ident3d.pictures",
-    "verify": "ident3d.loaders.verify",
+    "verify": "ident3d.loaders.folders.verify",
 }
 
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604, the table's keys are strings

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from ident3d.loaders.files import write_json
+from ident3d.loaders.format.files import write_json
 from ident3d.training.experiments import Data, Row
 from ident3d.training.results import FILE, Result
 from ident3d.training.theory_rows import Latents

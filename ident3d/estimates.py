@@ -7,12 +7,12 @@ from tempfile import TemporaryDirectory
 
 from ident3d.cluster import embedded_cluster
 from ident3d.jobs import trial
-from ident3d.loaders import manifest
-from ident3d.loaders.folder import is_dataset
-from ident3d.loaders.making import intended
-from ident3d.loaders.publishing import looking
-from ident3d.loaders.source import COPY
-from ident3d.loaders.stores import Store
+from ident3d.loaders.folders.folder import is_dataset
+from ident3d.loaders.folders.lifecycle import intended
+from ident3d.loaders.folders.store_transfer import looking
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.latents_source import COPY
+from ident3d.loaders.stores.store import Store
 from ident3d.orders import order
 from ident3d.recipe import THREE_D_IDENT, Recipe
 

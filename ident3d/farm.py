@@ -20,10 +20,10 @@ from distributed import CancelledError, Client, Future, KilledWorker
 from ident3d.cluster import GPU, RETRIES
 from ident3d.errors import UserError
 from ident3d.jobs import Settings, StudioOf, warm_studio
-from ident3d.loaders.files import FULL
-from ident3d.loaders.making import Job
-from ident3d.loaders.manifest import Entry
-from ident3d.loaders.stores import Store
+from ident3d.loaders.folders.lifecycle import Job
+from ident3d.loaders.format.files import FULL
+from ident3d.loaders.format.manifest import Entry
+from ident3d.loaders.stores.store import Store
 from ident3d.tasks import WORK, Finished, Hopeless, Task
 from ident3d.watch import STALL_SECONDS, Watch
 

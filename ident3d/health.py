@@ -15,9 +15,9 @@ from tabulate import tabulate
 
 from ident3d.batch import SYSTEMS, is_here
 from ident3d.errors import UserError
-from ident3d.faiss_build import ADVICE, faiss_build
 from ident3d.libraries import bpy_binary, install_line, missing_libraries
-from ident3d.root import data_root
+from ident3d.loaders.folders.data_root import data_root
+from ident3d.loaders.pairs.faiss_build import ADVICE, faiss_build
 
 Status = Literal["ok", "limited", "missing"]
 PACKAGES = ("ident3d", "numpy", "scipy", "scikit-learn", "h5py", "torch", "pillow", "matplotlib", "distributed")

@@ -12,13 +12,13 @@ from ident3d.errors import UserError
 from ident3d.latents.draws import Draws
 from ident3d.latents.names import CLASSES
 from ident3d.latents.streams import noise_seed
-from ident3d.loaders.files import sha256_of_file, write_atomically
-from ident3d.loaders.folder import SHARDS
-from ident3d.loaders.making import Job, check_due
-from ident3d.loaders.manifest import Entry, entry_of
-from ident3d.loaders.shards import Shard, encode_shard, read_settings, read_shard
-from ident3d.loaders.source import recorded_latents, world_of
-from ident3d.loaders.verify import content_problems
+from ident3d.loaders.folders.folder import SHARDS
+from ident3d.loaders.folders.lifecycle import Job, check_due
+from ident3d.loaders.folders.verify import content_problems
+from ident3d.loaders.format.files import sha256_of_file, write_atomically
+from ident3d.loaders.format.latents_source import recorded_latents, world_of
+from ident3d.loaders.format.manifest import Entry, entry_of
+from ident3d.loaders.format.shard import Shard, encode_shard, read_settings, read_shard
 from ident3d.memory import keep_memory
 from ident3d.recipe import rendering_versions
 from ident3d.shapes.rendering import add_meshes

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from ident3d.devices import Device, resolve_device
 from ident3d.errors import UserError
-from ident3d.loaders.source import copied, drawn, npy_bytes, read_latents_file
-from ident3d.loaders.stores import Store, place
+from ident3d.loaders.folders.data_root import data_root
+from ident3d.loaders.format.latents_source import copied, drawn, npy_bytes, read_latents_file
+from ident3d.loaders.stores.store import Store, place
 from ident3d.processors import cores
 from ident3d.recipe import Recipe
-from ident3d.root import data_root
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import Any
 
 from tabulate import tabulate
 
-from ident3d.loaders.card import facts
-from ident3d.loaders.folder import Folder, open_folder
-from ident3d.loaders.source import world_of
+from ident3d.loaders.folders.card import facts
+from ident3d.loaders.folders.folder import Folder, open_folder
+from ident3d.loaders.format.latents_source import world_of
 
 
 @dataclass(frozen=True)

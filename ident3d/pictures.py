@@ -10,10 +10,10 @@ from PIL import Image
 from ident3d.errors import UserError
 from ident3d.latents.names import CLASSES, NAMES
 from ident3d.latents.streams import noise_seed
-from ident3d.loaders.contact_sheet import contact_sheet
-from ident3d.loaders.folder import open_folder
-from ident3d.loaders.shards import read_shard
-from ident3d.loaders.source import world_of
+from ident3d.loaders.folders.contact_sheet import contact_sheet
+from ident3d.loaders.folders.folder import open_folder
+from ident3d.loaders.format.latents_source import world_of
+from ident3d.loaders.format.shard import read_shard
 from ident3d.progress import progress_bar
 from ident3d.recipe import THREE_D_IDENT, Recipe
 from ident3d.shapes.rendering import add_meshes, mesh_hashes

@@ -10,7 +10,7 @@ from ident3d.errors import UserError, unknown
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
 from ident3d.libraries import require_bpy
-from ident3d.loaders.files import sha256
+from ident3d.loaders.format.files import sha256
 from ident3d.shapes.rendering import mesh_hashes
 
 PLAIN_WORLD = World()

@@ -12,15 +12,15 @@ from ident3d.cluster import connected, reach
 from ident3d.errors import UserError
 from ident3d.farm import Failure, run_jobs
 from ident3d.jobs import adopt
-from ident3d.loaders import manifest
-from ident3d.loaders.card import write_card
-from ident3d.loaders.files import remove_partial_files, write_atomically
-from ident3d.loaders.folder import SHARDS, Description, Folder, is_dataset
-from ident3d.loaders.making import Job, drop_lost, intended, plan, write_down
-from ident3d.loaders.manifest import Entry
-from ident3d.loaders.outputs import FolderOutput, writing
-from ident3d.loaders.source import COPY, copy_is_sound
-from ident3d.loaders.stores import Store
+from ident3d.loaders.folders.card import write_card
+from ident3d.loaders.folders.folder import SHARDS, Description, Folder, is_dataset
+from ident3d.loaders.folders.lifecycle import Job, drop_lost, intended, plan, write_down
+from ident3d.loaders.folders.output import FolderOutput, writing
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.files import remove_partial_files, write_atomically
+from ident3d.loaders.format.latents_source import COPY, copy_is_sound
+from ident3d.loaders.format.manifest import Entry
+from ident3d.loaders.stores.store import Store
 from ident3d.orders import Order, order
 from ident3d.progress import progress_bar
 from ident3d.recipe import THREE_D_IDENT, Recipe

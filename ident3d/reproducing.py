@@ -8,8 +8,8 @@ from typing import Any
 from ident3d import reproducing_images, reproducing_mixing
 from ident3d.cells import LEFT, Cell, Say
 from ident3d.errors import UserError
-from ident3d.loaders.folder import differences
-from ident3d.root import data_root
+from ident3d.loaders.folders.data_root import data_root
+from ident3d.loaders.folders.folder import differences
 from ident3d.training import experiments
 from ident3d.training.comparison import of_images, write_tables
 from ident3d.training.experiments import EXPERIMENTS, Data, Experiment

@@ -10,11 +10,11 @@ import torch
 from ident3d.cells import LEFT, Cell, Say, finish
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
-from ident3d.loaders.folder import is_dataset, read_description
-from ident3d.loaders.images import ImageDataset
-from ident3d.loaders.lease import Busy
-from ident3d.loaders.realised import pairs
-from ident3d.loaders.source import drawn
+from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.datasets.pair_widths import pairs
+from ident3d.loaders.folders.folder import is_dataset, read_description
+from ident3d.loaders.format.latents_source import drawn
+from ident3d.loaders.stores.lease import Busy
 from ident3d.memory import keep_memory
 from ident3d.recipe import Recipe
 from ident3d.training import experiments

@@ -14,7 +14,7 @@ import torch
 
 from ident3d.cells import LEFT, Cell, Say, finish
 from ident3d.errors import UserError
-from ident3d.loaders.lease import Busy
+from ident3d.loaders.stores.lease import Busy
 from ident3d.processors import cores
 from ident3d.progress import progress_bar
 from ident3d.training.log import read_log

@@ -10,7 +10,7 @@ from distributed import Client
 
 from ident3d.cluster import GPU
 from ident3d.errors import UserError
-from ident3d.loaders.making import Job
+from ident3d.loaders.folders.lifecycle import Job
 
 STALL_SECONDS = 300.0  # without a finished image of 224 pixels; the slowest preset needs half a minute on a busy core
 LOOK_SECONDS = 5.0  # between two looks at who is busy

@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
-from ident3d.loaders import folder, making, manifest
-from ident3d.loaders.files import write_atomically
-from ident3d.loaders.manifest import entry_of
-from ident3d.loaders.shards import Shard, encode_shard
-from ident3d.loaders.source import drawn
+from ident3d.loaders.folders import folder
+from ident3d.loaders.folders import lifecycle as making
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.files import write_atomically
+from ident3d.loaders.format.latents_source import drawn
+from ident3d.loaders.format.manifest import entry_of
+from ident3d.loaders.format.shard import Shard, encode_shard
 
 
 def pictures(raw: NDArray[np.float32], size: int, seed: int = 0) -> NDArray[np.uint8]:

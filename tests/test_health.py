@@ -12,7 +12,7 @@ import pytest
 
 from ident3d.health import Finding, Health, doctor, look_at_cluster
 from ident3d.libraries import DEBIAN_PACKAGE, install_line, missing_libraries
-from ident3d.root import data_root
+from ident3d.loaders.folders.data_root import data_root
 
 LINUX = platform.system() == "Linux"
 
@@ -94,9 +94,8 @@ def test_pairing_says_which_faiss_to_install(tmp_path: Path, installed: list[str
     for name in installed:
         fake_distribution(site, name)
     top = Path(__file__).parent.parent
-    code = (
-        f"import sys; sys.path.insert(0, {str(top)!r})\nfrom ident3d.faiss_build import require_faiss\nrequire_faiss()"
-    )
+    imported = "from ident3d.loaders.pairs.faiss_build import require_faiss"
+    code = f"import sys; sys.path.insert(0, {str(top)!r})\n{imported}\nrequire_faiss()"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode != 0) == bool(sentence)
     assert sentence in done.stderr

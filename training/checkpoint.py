@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ident3d.errors import UserError
-from ident3d.loaders.files import write_atomically
+from ident3d.loaders.format.files import write_atomically
 
 FILE = "checkpoint.safetensors"
 MODEL, OBJECTIVE, OPTIMISER = "model.", "objective.", "optimiser."

@@ -8,7 +8,7 @@ from statistics import mean, stdev
 from tabulate import tabulate
 
 from ident3d.errors import UserError
-from ident3d.loaders.files import write_atomically, write_json
+from ident3d.loaders.format.files import write_atomically, write_json
 from ident3d.training.charts import line_chart
 from ident3d.training.experiments import Data, Experiment, Row
 from ident3d.training.log import read_log

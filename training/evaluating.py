@@ -13,10 +13,10 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ident3d.errors import UserError
-from ident3d.loaders.files import sha256, write_atomically, write_json
-from ident3d.loaders.folder import Description, local
-from ident3d.loaders.images import ImageDataset
-from ident3d.loaders.source import npy_bytes
+from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.folders.folder import Description, local
+from ident3d.loaders.format.files import sha256, write_atomically, write_json
+from ident3d.loaders.format.latents_source import npy_bytes
 from ident3d.memory import enough_memory, keep_memory
 from ident3d.metrics import Report, evaluate
 from ident3d.metrics.evaluation import chosen_scores

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from ident3d.errors import UserError
-from ident3d.loaders.folder import Description, differences, is_dataset, read_description
-from ident3d.root import data_root
+from ident3d.loaders.folders.data_root import data_root
+from ident3d.loaders.folders.folder import Description, differences, is_dataset, read_description
 
 
 def split_of(description: Description) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ident3d.loaders.images import ImageDataset
+from ident3d.loaders.datasets.image_dataset import ImageDataset
 
 SIDE = 96
 Codes = NDArray[np.float64]

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ident3d.errors import UserError
-from ident3d.loaders.images import ImageDataset
+from ident3d.loaders.datasets.image_dataset import ImageDataset
 
 SMALLEST = 1e-10  # of the largest eigenvalue; below it a direction is rounding
 

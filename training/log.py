@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ident3d.errors import UserError
-from ident3d.loaders.files import write_atomically
+from ident3d.loaders.format.files import write_atomically
 from ident3d.metrics import linear_r2, mcc
 from ident3d.progress import progress_bar
 

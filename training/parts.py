@@ -12,13 +12,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
-from ident3d.loaders.files import remove_partial_files
-from ident3d.loaders.folder import differences, is_dataset, local
-from ident3d.loaders.images import ImageDataset
-from ident3d.loaders.lease import Lease, lease
-from ident3d.loaders.loader import Loader, make_loader
-from ident3d.loaders.pair_dataset import PairDataset
-from ident3d.root import data_root
+from ident3d.loaders.batches.loader import Loader, make_loader
+from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.datasets.pair_dataset import PairDataset
+from ident3d.loaders.folders.data_root import data_root
+from ident3d.loaders.folders.folder import differences, is_dataset, local
+from ident3d.loaders.format.files import remove_partial_files
+from ident3d.loaders.stores.lease import Lease, lease
 from ident3d.training import checkpoint
 from ident3d.training.augmentation_names import augmentation
 from ident3d.training.encoders import Encoder, parameter_groups

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ident3d.errors import UserError
-from ident3d.loaders.files import sha256, write_atomically
-from ident3d.loaders.folder import Description, read_description
-from ident3d.loaders.images import ImageDataset
+from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.folders.folder import Description, read_description
+from ident3d.loaders.format.files import sha256, write_atomically
 from ident3d.metrics import mcc
 from ident3d.training.charts import heat_map, line_chart, scatter
 from ident3d.training.evaluating import CODES, FILE

@@ -12,9 +12,9 @@ import torch
 
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
-from ident3d.loaders.files import sha256, write_json
-from ident3d.loaders.folder import Description
-from ident3d.loaders.provenance import cpu_model
+from ident3d.loaders.folders.folder import Description
+from ident3d.loaders.folders.provenance import cpu_model
+from ident3d.loaders.format.files import sha256, write_json
 from ident3d.training import checkpoint
 from ident3d.training.encoders import Encoder, encoder
 from ident3d.training.pixels import Pixels

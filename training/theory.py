@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from ident3d.errors import UserError
+from ident3d.loaders.folders.data_root import data_root
 from ident3d.memory import keep_memory
 from ident3d.metrics import linear_r2
-from ident3d.root import data_root
 from ident3d.training import checkpoint
 from ident3d.training.by_lambda import halves
 from ident3d.training.by_path import own_code

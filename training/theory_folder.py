@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 
 from ident3d.errors import UserError
-from ident3d.loaders.files import remove_partial_files, sha256, write_json
-from ident3d.loaders.folder import differences
-from ident3d.loaders.lease import Lease, lease
+from ident3d.loaders.folders.folder import differences
+from ident3d.loaders.format.files import remove_partial_files, sha256, write_json
+from ident3d.loaders.stores.lease import Lease, lease
 from ident3d.training import checkpoint
 from ident3d.training.run import circumstances
 from ident3d.training.synthetic import Synthetic

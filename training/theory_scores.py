@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ident3d.latents.concentration import mass_to_move
-from ident3d.loaders.files import write_json
+from ident3d.loaders.format.files import write_json
 from ident3d.metrics import linear_r2, mcc
 from ident3d.training.by_lambda import blocks, halves
 from ident3d.training.evaluating import FILE

@@ -17,9 +17,9 @@ from ident3d.cluster import connected
 from ident3d.errors import UserError
 from ident3d.farm import Failure, run_jobs
 from ident3d.jobs import render_shard
-from ident3d.loaders.folder import read_description
-from ident3d.loaders.making import begin, plan
-from ident3d.loaders.source import drawn
+from ident3d.loaders.folders.folder import read_description
+from ident3d.loaders.folders.lifecycle import begin, plan
+from ident3d.loaders.format.latents_source import drawn
 from ident3d.processors import cores
 from ident3d.progress import progress_bar
 from ident3d.recipe import THREE_D_IDENT, Recipe

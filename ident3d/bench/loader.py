@@ -17,8 +17,8 @@ from ident3d.bench.loading import MEMORY, Rate, Variant, measure
 from ident3d.bench.opening import Opening, measure_opening
 from ident3d.bench.search import SearchCost, measure_searches
 from ident3d.errors import UserError
-from ident3d.loaders.images import ImageDataset
-from ident3d.loaders.pack import matching_file, pack
+from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.folders.packed import matching_file, pack
 
 VARIANTS = (
     Variant("PNG + 2 single searches, float", "png", True, 0, None),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ident3d.bench.memory import MB, Peak, together_mb
-from ident3d.loaders.images import ImageDataset
+from ident3d.loaders.datasets.image_dataset import ImageDataset
 
 PREFETCH = 1  # batches that each worker fetches ahead
 MEMORY = """\
@@ -78,9 +78,9 @@ def batches_of(path: str, pictures: Path, variant: Variant, batch: int) -> Gener
     """Batches [x, x̃] without end, after an empty one once everything is open."""
     if variant.kind == "png":
         yield from as_the_papers_do(path, pictures, batch)
-    from ident3d.loaders.images import normalise
-    from ident3d.loaders.loader import make_loader
-    from ident3d.loaders.pair_dataset import PairDataset
+    from ident3d.loaders.batches.loader import make_loader
+    from ident3d.loaders.datasets.image_dataset import normalise
+    from ident3d.loaders.datasets.pair_dataset import PairDataset
 
     data = PairDataset(path, packed=variant.kind == "packed", length=100)
     data.batch(np.arange(200))  # also teaches it where the images lie
@@ -103,7 +103,7 @@ def as_the_papers_do(path: str, pictures: Path, batch: int) -> Iterator[list[Any
     import torch
     from PIL import Image
 
-    from ident3d.loaders.pair_dataset import world_conditional
+    from ident3d.loaders.datasets.pair_dataset import world_conditional
 
     faiss.omp_set_num_threads(1)
     data = ImageDataset(path, packed=False)

@@ -13,14 +13,14 @@ import numpy as np
 from tabulate import tabulate
 
 from ident3d.latents.draws import draw
-from ident3d.loaders import manifest
-from ident3d.loaders.files import sha256
-from ident3d.loaders.folder import SHARDS
-from ident3d.loaders.images import ImageDataset
-from ident3d.loaders.making import begin, default_shard_size, finish
-from ident3d.loaders.manifest import entry_of, shard_name
-from ident3d.loaders.shards import Shard, encode_shard
-from ident3d.loaders.source import drawn
+from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.folders.folder import SHARDS
+from ident3d.loaders.folders.lifecycle import begin, default_shard_size, finish
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.files import sha256
+from ident3d.loaders.format.latents_source import drawn
+from ident3d.loaders.format.manifest import entry_of, shard_name
+from ident3d.loaders.format.shard import Shard, encode_shard
 from ident3d.progress import progress_bar
 
 MB = 1e6

@@ -14,7 +14,7 @@ from tabulate import tabulate
 from ident3d.errors import UserError, unknown
 from ident3d.latents import World, draw
 from ident3d.libraries import require_bpy
-from ident3d.loaders.source import read_latents_file
+from ident3d.loaders.format.latents_source import read_latents_file
 from ident3d.progress import progress_bar
 
 BASELINE = "reference"

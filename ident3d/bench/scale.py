@@ -20,10 +20,10 @@ from ident3d.cluster import connected, embedded_cluster
 from ident3d.errors import UserError
 from ident3d.farm import run_jobs
 from ident3d.jobs import Renders, render_shard
-from ident3d.loaders import manifest
-from ident3d.loaders.making import Job, begin, drop_lost, plan
-from ident3d.loaders.manifest import Entry
-from ident3d.loaders.source import drawn
+from ident3d.loaders.folders.lifecycle import Job, begin, drop_lost, plan
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.latents_source import drawn
+from ident3d.loaders.format.manifest import Entry
 from ident3d.progress import progress_bar
 from ident3d.recipe import Recipe
 from ident3d.rendering import adopt_finished
@@ -206,7 +206,7 @@ READ = """
 import os, sys, time
 from pathlib import Path
 from ident3d.bench.processes import resident_mib
-from ident3d.loaders import manifest
+from ident3d.loaders.format import manifest
 before, start = resident_mib(os.getpid()), time.process_time()
 entries = manifest.read_entries(Path(sys.argv[1]))
 print(time.process_time() - start, resident_mib(os.getpid()) - before)

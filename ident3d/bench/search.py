@@ -12,10 +12,10 @@ from tabulate import tabulate
 
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
-from ident3d.loaders.index_cache import build, load, stamped
-from ident3d.loaders.pair_dataset import world_conditional
-from ident3d.loaders.pairs import PairSampler
-from ident3d.loaders.search import IVF, IVF_NEEDS, SEARCHES, Neighbours
+from ident3d.loaders.datasets.pair_dataset import world_conditional
+from ident3d.loaders.pairs.index_cache import build, load, stamped
+from ident3d.loaders.pairs.sampler import PairSampler
+from ident3d.loaders.pairs.search import IVF, IVF_NEEDS, SEARCHES, Neighbours
 
 QUERIES = 4000
 CHECKED = 500  # against all distances in float64

@@ -16,8 +16,8 @@ from PIL import Image
 from tabulate import tabulate
 
 from ident3d.errors import UserError
-from ident3d.loaders.folder import open_folder
-from ident3d.loaders.shards import read_shard
+from ident3d.loaders.folders.folder import open_folder
+from ident3d.loaders.format.shard import read_shard
 
 Images = NDArray[np.uint8]
 LEVELS = (4, 6, 9)

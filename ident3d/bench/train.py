@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader
 
 from ident3d.bench.losses import naive_delta
 from ident3d.errors import UserError
-from ident3d.loaders.loader import make_loader
-from ident3d.loaders.pair_dataset import PairDataset
+from ident3d.loaders.batches.loader import make_loader
+from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.progress import progress_bar
 from ident3d.training.log import read_log
 from ident3d.training.precision import cpu_has_bf16

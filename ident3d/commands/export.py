@@ -19,7 +19,7 @@ def export(directory: Path | str, out: Path, as_json: bool) -> None:
     Code that was written for the published 3DIdent or Causal3DIdent then reads it unchanged. The same command continues
     an interrupted export.
     """
-    from ident3d.loaders.exporting import export
+    from ident3d.loaders.layouts.exporting import export
 
     result = export(directory, out, show_progress=not as_json)
     if as_json:

@@ -33,7 +33,7 @@ def import_(
     SRC is a folder, a .tar or a compressed .tar in the layout of the Zenodo archives; nothing of it is unpacked to
     disk. Stray files are ignored. The same command continues an interrupted import.
     """
-    from ident3d.loaders.importing import import_
+    from ident3d.loaders.layouts.importing import import_
 
     result = import_(
         source,

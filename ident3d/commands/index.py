@@ -18,7 +18,7 @@ def index(directory: Path | str, search: str, as_json: bool) -> None:
     The papers' index is kept in the user's cache folder, under the hash of the latents; below 40,000 images the exact
     search is used instead.
     """
-    from ident3d.loaders.index import index
+    from ident3d.loaders.datasets.search_index import index
 
     with telling_warnings():
         found = index(directory, search)

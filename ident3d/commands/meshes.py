@@ -32,7 +32,7 @@ def meshes(
     """
     from ident3d.latents.names import CLASSES
     from ident3d.libraries import bpy_binary
-    from ident3d.loaders.contact_sheet import check_picture_path, save_picture
+    from ident3d.loaders.folders.contact_sheet import check_picture_path, save_picture
     from ident3d.shapes.library import NEVER_ASKED, meshes, terms_table, with_terms
     from ident3d.shapes.picture import picture
     from ident3d.shapes.rendering import MADE_IN_CODE

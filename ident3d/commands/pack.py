@@ -18,7 +18,7 @@ def pack(directory: Path | str, as_json: bool) -> None:
     Writes one file of uncompressed pixels beside the shards, for reading by memory map: 150 KB an image of 224x224
     instead of about 25, and nothing to inflate. Readers use it while it matches the shards.
     """
-    from ident3d.loaders.pack import pack
+    from ident3d.loaders.folders.packed import pack
 
     result = pack(directory, show_progress=not as_json)
     if as_json:

@@ -59,7 +59,7 @@ def pairs(
     Finite data changes the conditional: the positive is the nearest image there is, not the one that was drawn. Prints
     and plots |z̃ - z| latent by latent.
     """
-    from ident3d.loaders.realised import pairs, plot_realised
+    from ident3d.loaders.datasets.pair_widths import pairs, plot_realised
 
     with telling_warnings():
         result = pairs(

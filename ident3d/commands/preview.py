@@ -17,7 +17,7 @@ from ident3d.commands.options import beside, dataset_argument
 @click.option("--latents", "with_latents", is_flag=True, help="Write each image's raw latents below it.")
 def preview(directory: Path | str, out: Path | None, count: int, columns: int, with_latents: bool) -> None:
     """Draw a contact sheet of a dataset."""
-    from ident3d.loaders.contact_sheet import check_picture_path, save_picture
+    from ident3d.loaders.folders.contact_sheet import check_picture_path, save_picture
     from ident3d.pictures import preview
 
     out = out or beside(directory, "-preview.png")

@@ -65,7 +65,7 @@ def render(
     recipe.check()  # first of all that bpy is there
 
     from ident3d.estimates import estimate
-    from ident3d.loaders.folder import is_dataset
+    from ident3d.loaders.folders.folder import is_dataset
     from ident3d.orders import order
     from ident3d.rendering import render
 

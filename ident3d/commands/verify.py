@@ -20,7 +20,7 @@ def verify(directory: Path | str, repair: bool, as_json: bool) -> int:
 
     The exit code is 0 for a complete dataset with nothing wrong, else 1.
     """
-    from ident3d.loaders.verify import verify
+    from ident3d.loaders.folders.verify import verify
 
     with telling_warnings():
         result = verify(directory, repair=repair)

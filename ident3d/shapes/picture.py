@@ -7,7 +7,7 @@ from PIL import Image
 
 from ident3d.latents.names import CLASSES, NAMES
 from ident3d.latents.worlds import World
-from ident3d.loaders.contact_sheet import contact_sheet
+from ident3d.loaders.folders.contact_sheet import contact_sheet
 from ident3d.shapes.rendering import add_meshes, mesh_hashes
 
 HUE = {"object_hue": 0.1, "spotlight_hue": 0.5, "ground_hue": 0.6}  # raw; all 0 would be red in red light on red

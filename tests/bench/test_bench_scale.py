@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from ident3d.cli import main
-from ident3d.loaders import manifest
-from ident3d.loaders.manifest import Entry
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.manifest import Entry
 
 SHARDS, IMAGES = 24, 2
 

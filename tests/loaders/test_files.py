@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ident3d.loaders.files import TEMPORARY, remove_partial_files, write_atomically
+from ident3d.loaders.format.files import TEMPORARY, remove_partial_files, write_atomically
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_a_killed_writer_leaves_the_old_file_and_a_partial_one_that_is_cleared(t
     code = f"""
 import os
 from pathlib import Path
-import ident3d.loaders.files as files
+import ident3d.loaders.format.files as files
 os.fsync = lambda descriptor: os.kill(os.getpid(), 9)
 files.write_atomically(Path({str(tmp_path / "file")!r}), b"new")
 """

@@ -14,13 +14,13 @@ from synthetic import make_dataset
 from torch.utils.data import DataLoader
 
 from ident3d.errors import UserError
-from ident3d.loaders import stored
-from ident3d.loaders.files import sha256
-from ident3d.loaders.folder import open_folder
-from ident3d.loaders.images import ImageDataset, normalise
-from ident3d.loaders.making import remove_dataset
-from ident3d.loaders.pack import DATA, FILE, pack
-from ident3d.loaders.verify import verify
+from ident3d.loaders.datasets import stored_images as stored
+from ident3d.loaders.datasets.image_dataset import ImageDataset, normalise
+from ident3d.loaders.folders.folder import open_folder
+from ident3d.loaders.folders.lifecycle import remove_dataset
+from ident3d.loaders.folders.packed import DATA, FILE, pack
+from ident3d.loaders.folders.verify import verify
+from ident3d.loaders.format.files import sha256
 
 N, SIZE = 40, 16
 

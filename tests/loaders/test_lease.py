@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 from ident3d.errors import UserError
-from ident3d.loaders.files import TEMPORARY
-from ident3d.loaders.lease import PREFIX, FolderClaims, lease
-from ident3d.loaders.owners import started, this_process
+from ident3d.loaders.format.files import TEMPORARY
+from ident3d.loaders.stores.lease import PREFIX, FolderClaims, lease
+from ident3d.loaders.stores.owners import started, this_process
 
 # Holds the lease, and tells of it; then, at each line that it reads, whether it still does.
 HOLD = """
 import sys
 from pathlib import Path
 from ident3d.errors import UserError
-from ident3d.loaders.lease import lease
+from ident3d.loaders.stores.lease import lease
 with lease(Path(sys.argv[1]), beat_seconds=0.1, lapse_seconds=1.0) as held:
     print("held", flush=True)
     for _ in sys.stdin:
@@ -184,7 +184,7 @@ def test_many_processes_take_turns(tmp_path: Path) -> None:
 import os, random, sys, time
 from pathlib import Path
 from ident3d.errors import UserError
-from ident3d.loaders.lease import lease
+from ident3d.loaders.stores.lease import lease
 folder, done = Path({str(tmp_path)!r}), 0
 mortal = sys.argv[1] == "mortal"
 while done < 20:

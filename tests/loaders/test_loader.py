@@ -12,12 +12,12 @@ from synthetic import make_dataset
 from torch.utils.data import DataLoader
 
 from ident3d.errors import UserError
-from ident3d.loaders import slots
-from ident3d.loaders.epochs import rank_batches
-from ident3d.loaders.images import ImageDataset
-from ident3d.loaders.loader import make_loader
-from ident3d.loaders.pack import pack
-from ident3d.loaders.pair_dataset import PairDataset
+from ident3d.loaders.batches import shared_slots as slots
+from ident3d.loaders.batches.epochs import rank_batches
+from ident3d.loaders.batches.loader import make_loader
+from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.datasets.pair_dataset import PairDataset
+from ident3d.loaders.folders.packed import pack
 
 N = 60
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ident3d.errors import UserError
-from ident3d.loaders import manifest
-from ident3d.loaders.folder import Description, missing_ranges
-from ident3d.loaders.making import plan
-from ident3d.loaders.manifest import Entry, append_entry, parse_line, read_entries, shard_name, write_entries
+from ident3d.loaders.folders.folder import Description, missing_ranges
+from ident3d.loaders.folders.lifecycle import plan
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.manifest import Entry, append_entry, parse_line, read_entries, shard_name, write_entries
 
 
 def entry(first: int, count: int = 8, name: str | None = None) -> Entry:

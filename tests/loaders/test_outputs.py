@@ -11,18 +11,18 @@ import pytest
 from synthetic import make_dataset
 
 from ident3d.errors import UserError
-from ident3d.loaders import manifest
-from ident3d.loaders.cached import manifest_of
-from ident3d.loaders.files import sha256_of_file
-from ident3d.loaders.folder import FILE, SHARDS, open_folder, read_description
-from ident3d.loaders.lease import lease
-from ident3d.loaders.making import Job, begin, plan
-from ident3d.loaders.outputs import writing
-from ident3d.loaders.provenance import FILE as PROVENANCE
-from ident3d.loaders.publishing import workplace
-from ident3d.loaders.source import COPY, copied, copy_is_sound, npy_bytes
-from ident3d.loaders.store_lease import lease_on_store
-from ident3d.loaders.stores import Store
+from ident3d.loaders.folders.folder import FILE, SHARDS, open_folder, read_description
+from ident3d.loaders.folders.lifecycle import Job, begin, plan
+from ident3d.loaders.folders.output import writing
+from ident3d.loaders.folders.provenance import FILE as PROVENANCE
+from ident3d.loaders.folders.store_transfer import workplace
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.files import sha256_of_file
+from ident3d.loaders.format.latents_source import COPY, copied, copy_is_sound, npy_bytes
+from ident3d.loaders.stores.cache import manifest_of
+from ident3d.loaders.stores.lease import lease
+from ident3d.loaders.stores.store import Store
+from ident3d.loaders.stores.store_lease import lease_on_store
 
 
 def uploaded(folder: Path) -> Store:

@@ -12,7 +12,7 @@ from synthetic import make_dataset
 
 from ident3d.bench.search import DRAWS
 from ident3d.cli import main
-from ident3d.loaders.images import ImageDataset
+from ident3d.loaders.datasets.image_dataset import ImageDataset
 
 
 def run(*words: object) -> Result:

@@ -10,10 +10,10 @@ from synthetic import make_dataset
 
 from ident3d.errors import UserError
 from ident3d.latents import Box, Product, Sphere, choose, conditional
-from ident3d.loaders import index_cache, search
-from ident3d.loaders.pair_dataset import PairDataset
-from ident3d.loaders.pair_streams import permutation, uniforms
-from ident3d.loaders.pairs import PairSampler
+from ident3d.loaders.datasets.pair_dataset import PairDataset
+from ident3d.loaders.pairs import index_cache, search
+from ident3d.loaders.pairs.sampler import PairSampler
+from ident3d.loaders.pairs.variates import permutation, uniforms
 
 DIM = 10
 

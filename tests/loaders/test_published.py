@@ -14,13 +14,14 @@ from synthetic import make_dataset
 from ident3d.errors import UserError
 from ident3d.latents.names import NAMES
 from ident3d.latents.worlds import World
-from ident3d.loaders import archives, importing
-from ident3d.loaders.exporting import MARK, export
-from ident3d.loaders.folder import open_folder, read_description
-from ident3d.loaders.images import ImageDataset
-from ident3d.loaders.importing import import_
-from ident3d.loaders.shards import read_shard
-from ident3d.loaders.verify import verify
+from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.folders.folder import open_folder, read_description
+from ident3d.loaders.folders.verify import verify
+from ident3d.loaders.format.shard import read_shard
+from ident3d.loaders.layouts import importing
+from ident3d.loaders.layouts import tar_members as archives
+from ident3d.loaders.layouts.exporting import MARK, export
+from ident3d.loaders.layouts.importing import import_
 
 QUIET = {"show_progress": False}
 

@@ -14,10 +14,11 @@ import torch
 from synthetic import make_dataset
 
 from ident3d.errors import UserError
-from ident3d.loaders import search, slots
-from ident3d.loaders.images import ImageDataset
-from ident3d.loaders.loader import Loader, make_loader
-from ident3d.loaders.pair_dataset import PairDataset
+from ident3d.loaders.batches import shared_slots as slots
+from ident3d.loaders.batches.loader import Loader, make_loader
+from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.datasets.pair_dataset import PairDataset
+from ident3d.loaders.pairs import search
 
 N, BATCH = 60, 4
 EPOCH = N // BATCH
@@ -138,9 +139,9 @@ def test_a_failed_batch_costs_no_slot(tmp_path: Path, held: int) -> None:
 def test_a_worker_that_waits_for_a_slot_ends_with_its_parent(path: Path) -> None:
     code = f"""
 import sys
-from ident3d.loaders import slots
-from ident3d.loaders.loader import make_loader
-from ident3d.loaders.pair_dataset import PairDataset
+from ident3d.loaders.batches import shared_slots as slots
+from ident3d.loaders.batches.loader import make_loader
+from ident3d.loaders.datasets.pair_dataset import PairDataset
 slots.PATIENCE = 0.1
 loader = make_loader(PairDataset({str(path)!r}), {BATCH}, workers=2)
 batches = iter(loader)

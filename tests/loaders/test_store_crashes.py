@@ -11,17 +11,17 @@ from synthetic import pictures
 
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
-from ident3d.loaders import manifest
-from ident3d.loaders.folder import SHARDS, Description, is_dataset
-from ident3d.loaders.making import drop_lost, intended, plan, write_down
-from ident3d.loaders.manifest import entry_of
-from ident3d.loaders.outputs import FolderOutput, writing
-from ident3d.loaders.publishing import workplace
-from ident3d.loaders.shards import Shard, encode_shard, read_shard
-from ident3d.loaders.source import drawn
-from ident3d.loaders.store_lease import FOLDER
-from ident3d.loaders.stores import Store
-from ident3d.loaders.verify import verify
+from ident3d.loaders.folders.folder import SHARDS, Description, is_dataset
+from ident3d.loaders.folders.lifecycle import drop_lost, intended, plan, write_down
+from ident3d.loaders.folders.output import FolderOutput, writing
+from ident3d.loaders.folders.store_transfer import workplace
+from ident3d.loaders.folders.verify import verify
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.latents_source import drawn
+from ident3d.loaders.format.manifest import entry_of
+from ident3d.loaders.format.shard import Shard, encode_shard, read_shard
+from ident3d.loaders.stores.store import Store
+from ident3d.loaders.stores.store_lease import FOLDER
 
 pytest.importorskip("fsspec")
 

@@ -12,17 +12,17 @@ from contextlib import contextmanager
 import pytest
 
 from ident3d.errors import UserError
-from ident3d.loaders.owners import started
-from ident3d.loaders.publishing import refuse_strangers
-from ident3d.loaders.store_lease import FOLDER, StoreClaims, lease_on_store
-from ident3d.loaders.stores import Store
+from ident3d.loaders.folders.store_transfer import refuse_strangers
+from ident3d.loaders.stores.owners import started
+from ident3d.loaders.stores.store import Store
+from ident3d.loaders.stores.store_lease import FOLDER, StoreClaims, lease_on_store
 
 # Takes the lease when told to and says what came of it; then, at each line that it reads, whether it still holds it.
 HOLD = """
 import sys
 from ident3d.errors import UserError
-from ident3d.loaders.store_lease import lease_on_store
-from ident3d.loaders.stores import Store
+from ident3d.loaders.stores.store_lease import lease_on_store
+from ident3d.loaders.stores.store import Store
 store = Store(sys.argv[1])
 store.sizes("")
 print("ready", flush=True)

@@ -14,19 +14,21 @@ from synthetic import make_dataset
 
 from ident3d.cli import main
 from ident3d.errors import UserError
-from ident3d.loaders import bounded, cached, manifest
-from ident3d.loaders.cached import ENTRIES, ORIGIN
-from ident3d.loaders.exporting import export
-from ident3d.loaders.files import TEMPORARY
-from ident3d.loaders.folder import FILE, SHARDS, local, open_folder
-from ident3d.loaders.images import ImageDataset
-from ident3d.loaders.importing import import_
-from ident3d.loaders.pack import pack
-from ident3d.loaders.publishing import refuse_strangers
-from ident3d.loaders.stores import Store, place
-from ident3d.loaders.verify import verify
+from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.folders.data_root import ENVIRONMENT_VARIABLE, data_root
+from ident3d.loaders.folders.folder import FILE, SHARDS, local, open_folder
+from ident3d.loaders.folders.packed import pack
+from ident3d.loaders.folders.store_transfer import refuse_strangers
+from ident3d.loaders.folders.verify import verify
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.files import TEMPORARY
+from ident3d.loaders.layouts.exporting import export
+from ident3d.loaders.layouts.importing import import_
+from ident3d.loaders.stores import bounded
+from ident3d.loaders.stores import cache as cached
+from ident3d.loaders.stores.cache import ENTRIES, ORIGIN
+from ident3d.loaders.stores.store import Store, place
 from ident3d.overview import info
-from ident3d.root import ENVIRONMENT_VARIABLE, data_root
 
 pytest.importorskip("fsspec")
 

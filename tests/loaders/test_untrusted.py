@@ -10,10 +10,12 @@ import pytest
 from synthetic import make_dataset
 
 from ident3d.errors import UserError
-from ident3d.loaders import folder, making, manifest
-from ident3d.loaders.files import sha256
-from ident3d.loaders.images import ImageDataset
-from ident3d.loaders.shards import check_layout, read_shard
+from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.folders import folder
+from ident3d.loaders.folders import lifecycle as making
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.files import sha256
+from ident3d.loaders.format.shard import check_layout, read_shard
 
 
 def reseal(path: Path) -> None:

@@ -14,9 +14,9 @@ from ident3d.errors import UserError
 from ident3d.latents.names import CLASSES
 from ident3d.latents.streams import noise_seed
 from ident3d.latents.worlds import World
-from ident3d.loaders.folder import open_folder
-from ident3d.loaders.shards import Shard, read_shard
-from ident3d.loaders.verify import verify
+from ident3d.loaders.folders.folder import open_folder
+from ident3d.loaders.folders.verify import verify
+from ident3d.loaders.format.shard import Shard, read_shard
 from ident3d.pictures import preview, traverse
 from ident3d.recipe import Recipe
 from ident3d.rendering import render

@@ -21,9 +21,9 @@ from ident3d.cluster import connected
 from ident3d.errors import UserError
 from ident3d.farm import run_jobs
 from ident3d.jobs import render_shard
-from ident3d.loaders import manifest
-from ident3d.loaders.making import begin, plan
-from ident3d.loaders.source import drawn
+from ident3d.loaders.folders.lifecycle import begin, plan
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.latents_source import drawn
 from ident3d.rendering import render
 from ident3d.schedulers import Cluster
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from render.conftest import TINY, contents
 
-from ident3d.loaders.folder import open_folder
-from ident3d.loaders.shards import read_shard
+from ident3d.loaders.folders.folder import open_folder
+from ident3d.loaders.format.shard import read_shard
 from ident3d.rendering import render
 
 pytestmark = pytest.mark.bpy

@@ -9,10 +9,10 @@ from ident3d.bench.scale import still
 from ident3d.cluster import embedded_cluster
 from ident3d.errors import UserError
 from ident3d.farm import enter_in_time, run_jobs
-from ident3d.loaders import manifest
-from ident3d.loaders.making import begin, plan
-from ident3d.loaders.manifest import Entry
-from ident3d.loaders.source import drawn
+from ident3d.loaders.folders.lifecycle import begin, plan
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.latents_source import drawn
+from ident3d.loaders.format.manifest import Entry
 from ident3d.recipe import Recipe
 
 ENTRY = Entry("00000.h5", 0, 1, "0" * 64, 1, (0, 0, 0), (0, 0, 0))

@@ -19,11 +19,11 @@ from render.conftest import TINY, contents
 from ident3d.cluster import embedded_cluster
 from ident3d.errors import UserError
 from ident3d.farm import run_jobs
-from ident3d.loaders import manifest
-from ident3d.loaders.folder import open_folder
-from ident3d.loaders.making import begin, plan
-from ident3d.loaders.source import drawn
-from ident3d.loaders.verify import verify
+from ident3d.loaders.folders.folder import open_folder
+from ident3d.loaders.folders.lifecycle import begin, plan
+from ident3d.loaders.folders.verify import verify
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.latents_source import drawn
 from ident3d.rendering import render
 
 pytestmark = pytest.mark.bpy

@@ -20,10 +20,10 @@ from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
-from ident3d.loaders.cached import ENTRIES
-from ident3d.loaders.folder import FILE, SHARDS, open_folder
-from ident3d.loaders.store_lease import FOLDER, lease_on_store
-from ident3d.loaders.stores import Store
+from ident3d.loaders.folders.folder import FILE, SHARDS, open_folder
+from ident3d.loaders.stores.cache import ENTRIES
+from ident3d.loaders.stores.store import Store
+from ident3d.loaders.stores.store_lease import FOLDER, lease_on_store
 from ident3d.recipe import Recipe
 from ident3d.rendering import render
 from ident3d.schedulers import Cluster

@@ -8,9 +8,9 @@ import torch
 from synthetic import make_dataset
 from torch import nn
 
-from ident3d.loaders.images import ImageDataset
-from ident3d.loaders.loader import make_loader
-from ident3d.loaders.pair_dataset import PairDataset
+from ident3d.loaders.batches.loader import make_loader
+from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.training.augmentations import Augmentation
 from ident3d.training.encoders import Encoder, parameter_groups
 from ident3d.training.losses import delta_contrastive, hard_negatives, two_view_info_nce

@@ -14,8 +14,8 @@ from synthetic import make_dataset
 
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
-from ident3d.loaders.images import ImageDataset
-from ident3d.loaders.lease import lease
+from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.stores.lease import lease
 from ident3d.reproducing import reproduce
 from ident3d.reproducing_images import dataset_path
 from ident3d.training import experiments

@@ -14,8 +14,8 @@ from synthetic import make_dataset
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
-from ident3d.loaders.files import write_json
-from ident3d.loaders.folder import Description, read_description
+from ident3d.loaders.folders.folder import Description, read_description
+from ident3d.loaders.format.files import write_json
 from ident3d.training.evaluating import encode, evaluate_run
 from ident3d.training.finishing import finish
 from ident3d.training.folders import overlaps

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from ident3d.cli import main
 from ident3d.errors import UserError
-from ident3d.loaders.lease import PREFIX
+from ident3d.loaders.stores.lease import PREFIX
 from ident3d.training import checkpoint, theory
 from ident3d.training.anisotropic import an_info_nce
 from ident3d.training.by_lambda import blocks, halves

@@ -21,8 +21,8 @@ import torch
 from synthetic import make_dataset
 
 from ident3d.errors import UserError
-from ident3d.loaders.files import TEMPORARY
-from ident3d.loaders.lease import PREFIX, Busy, lease
+from ident3d.loaders.format.files import TEMPORARY
+from ident3d.loaders.stores.lease import PREFIX, Busy, lease
 from ident3d.training import checkpoint, parts
 from ident3d.training.log import read_log
 from ident3d.training.run import open_run

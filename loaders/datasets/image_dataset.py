@@ -1,0 +1,221 @@
+"""`ImageDataset`: images and their latents by number, as torch tensors or as NumPy arrays."""
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ident3d.errors import UserError, unknown
+from ident3d.loaders.datasets.stored_images import StoredImages
+from ident3d.loaders.folders.folder import differences
+from ident3d.loaders.format.latents_table import joined
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Folders: TypeAlias = Path | str | Sequence[Path | str]
+CLASS = "class"
+
+
+class ImageDataset:
+    """Map-style: number → (image uint8 C×H×W, latents float32).
+
+    The image tensor is a view of the stored H×W×C bytes, which torch calls channels-last. Latents are raw, in [-1, 1],
+    in the order of `names`; where the scene has classes, the class is the last of them. `latents` selects some by name.
+    `transform` is applied to each image tensor. Several folders are joined, one after the other.
+
+    A list of numbers gives a whole batch, (images B×C×H×W, latents B×d); a DataLoader's own batches come from
+    `__getitems__`. `images` and `latents` give NumPy arrays and need no torch. The folders' packed files are used where
+    they match; `packed` insists on them (True) or on the shards (False).
+    """
+
+    def __init__(
+        self,
+        path: Folders,
+        *,
+        latents: Sequence[str] | None = None,
+        transform: "Callable[[Tensor], Tensor] | None" = None,
+        packed: bool | None = None,
+    ) -> None:
+        paths = [path] if isinstance(path, str | Path) else list(path)
+        if not paths:
+            raise UserError("There is no folder to read images from.")
+        self.parts = [StoredImages(folder, packed) for folder in paths]
+        first = self.parts[0]
+        for part in self.parts[1:]:
+            if part.size != first.size:
+                raise UserError(f"{part.path} has images of {part.size} pixels, {first.path} of {first.size}.")
+            differ = differences(first.world.as_dict(), part.world.as_dict())
+            if differ:
+                raise UserError(f"{first.path} and {part.path} show different worlds ({'; '.join(differ)}).")
+        if len(self.parts) > 1 and len({part.has_classes for part in self.parts}) > 1:
+            raise UserError("Some of the joined datasets have classes and some have not.")
+        self.size = first.size
+        self.world = first.world
+        self.transform = transform
+        self._ends = np.cumsum([part.n for part in self.parts])
+        self._wanted = None if latents is None else tuple(latents)
+        if not (self._wanted is None or self._wanted):
+            raise UserError("Select at least one latent.")
+        for name in self._wanted or ():
+            if name not in (*self.world.names, CLASS):
+                raise unknown("latent", name, (*self.world.names, CLASS))
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    members = 1  # images for each number that a batch is asked for
+
+    @property
+    def packed(self) -> bool:
+        """Whether all images come from packed files."""
+        return all(part.packed for part in self.parts)
+
+    @cached_property
+    def has_classes(self) -> bool:
+        return self.parts[0].has_classes
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the latents that come with each image, in order."""
+        everything = (*self.world.names, CLASS) if self.has_classes else self.world.names
+        if self._wanted and CLASS in self._wanted and not self.has_classes:
+            raise UserError(f"The images of {self.parts[0].path} have no class.")
+        return self._wanted or everything
+
+    @property
+    def mean(self) -> tuple[float, ...]:
+        """Per channel, in 0 … 1, over all images."""
+        return tuple(float(value) for value in self._moments()[0])
+
+    @property
+    def std(self) -> tuple[float, ...]:
+        """Per channel, in 0 … 1, over all images and pixels."""
+        return tuple(float(value) for value in self._moments()[1])
+
+    def images(self, index: ArrayLike) -> NDArray[np.uint8]:
+        """Images by number, (B, H, W, 3) uint8."""
+        numbers = self.check_numbers(index)
+        out = np.empty((len(numbers), self.size, self.size, 3), np.uint8)
+        self._read(numbers, out)
+        return out
+
+    def latents(self, index: ArrayLike) -> NDArray[np.float32]:
+        """The selected latents of images by number, (B, d) float32."""
+        numbers = self.check_numbers(index)
+        if self._all is not None:
+            return self.select(self._all[0][numbers], None if self._all[1] is None else self._all[1][numbers])
+        out = np.empty((len(numbers), len(self.names)), np.float32)
+        for part, rows, local in self._split(numbers):
+            out[rows] = self.select(*part.latents(local))
+        return out
+
+    def all_latents(self) -> tuple[NDArray[np.float32], NDArray[np.int8] | None]:
+        """Raw latents (n, d) of all images, whatever is selected, and their classes (n,) where there are any."""
+        if self._all is None:
+            found = [part.all_latents() for part in self.parts]
+            classes = [c for _, c in found if c is not None]
+            self._all = np.concatenate([raw for raw, _ in found]), np.concatenate(classes) if classes else None
+        return self._all
+
+    def select(self, raw: NDArray[np.float32], classes: NDArray[np.int8] | None) -> NDArray[np.float32]:
+        """The selected columns of raw latents (B, d) and classes (B,)."""
+        table = joined(raw, classes)
+        if self._wanted is None:
+            return table
+        names = (*self.world.names, CLASS)
+        return table[:, [names.index(name) for name in self.names]]
+
+    def batch(self, index: ArrayLike) -> "tuple[Tensor, Tensor]":
+        """(images B×C×H×W uint8, latents B×d float32) of the images with these numbers."""
+        import torch
+
+        numbers = self.check_numbers(index)
+        pixels = np.empty((len(numbers), self.size, self.size, 3), np.uint8)
+        latents = self.fill(numbers, pixels)
+        return self.assemble(torch.from_numpy(pixels), torch.from_numpy(latents))
+
+    def fill(self, index: ArrayLike, out: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Read the images with these numbers into `out`, (B, H, W, 3), and return their latents, (B, d)."""
+        numbers = self.check_numbers(index)
+        self._read(numbers, out)
+        return self.latents(numbers)
+
+    def assemble(self, pixels: "Tensor", latents: "Tensor") -> "tuple[Tensor, Tensor]":
+        """The batch of these bytes, B×H×W×3, and latents: a view, unless there is a transform."""
+        import torch
+
+        images = pixels.permute(0, 3, 1, 2)
+        return (images if self.transform is None else torch.stack([self.transform(image) for image in images])), latents
+
+    def __getitem__(self, index: Any) -> "tuple[Tensor, Tensor]":
+        if isinstance(index, SupportsIndex):
+            images, latents = self.batch([operator.index(index)])
+            return images[0], latents[0]
+        if isinstance(index, slice):
+            index = range(*index.indices(len(self)))
+        return self.batch(index)
+
+    def __getitems__(self, index: Sequence[int]) -> "list[tuple[Tensor, Tensor]]":
+        """The batch as a list of samples, as a DataLoader's collate function expects it; read in one go."""
+        return list(zip(*self.batch(index), strict=True))
+
+    def check_numbers(self, index: ArrayLike) -> NDArray[np.int64]:
+        """Image numbers as an array; negative ones count from the end, others must exist."""
+        given = np.asarray(index)
+        if given.ndim != 1 or not (given.dtype.kind in "iu" or given.size == 0):
+            raise UserError("Images are asked for by whole numbers, one or a list of them.")
+        numbers = given.astype(np.int64)
+        numbers = np.where(numbers < 0, numbers + len(self), numbers)
+        if numbers.size and not (numbers.min() >= 0 and numbers.max() < len(self)):
+            raise IndexError(f"there are {len(self)} images, numbered from 0")
+        return numbers
+
+    _all: tuple[NDArray[np.float32], NDArray[np.int8] | None] | None = None
+
+    def _read(self, numbers: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+        if len(self.parts) == 1:
+            self.parts[0].read(numbers, out)
+            return
+        for part, rows, local in self._split(numbers):
+            pixels = np.empty((len(rows), *out.shape[1:]), np.uint8)
+            part.read(local, pixels)
+            out[rows] = pixels
+
+    def _split(self, numbers: NDArray[np.int64]) -> list[tuple[StoredImages, NDArray[np.intp], NDArray[np.int64]]]:
+        """For each folder that has some of them: which rows, and their numbers there."""
+        which = np.searchsorted(self._ends, numbers, side="right")
+        found = []
+        for k, part in enumerate(self.parts):
+            rows = np.flatnonzero(which == k)
+            if len(rows):
+                found.append((part, rows, numbers[rows] - (self._ends[k] - part.n)))
+        return found
+
+    def _moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        descriptions = [part.folder.description for part in self.parts]
+        weight = np.array([part.n for part in self.parts]) / len(self)
+        mean, std = (np.array([getattr(d, name) for d in descriptions]) for name in ("pixel_mean", "pixel_std"))
+        centre = weight @ mean
+        return centre, np.sqrt(weight @ (std**2 + mean**2) - centre**2)
+
+
+def normalise(images: "Tensor", mean: Sequence[float], std: Sequence[float]) -> "Tensor":
+    """uint8 images (B, C, H, W) → (x/255 - mean) / std in float32, on whichever device they are."""
+    import torch
+
+    scale = 1 / (255 * torch.tensor(std, dtype=torch.float32, device=images.device))
+    shift = -torch.tensor(mean, dtype=torch.float32, device=images.device) / torch.tensor(std, device=images.device)
+    if images.device.type != "cpu":
+        return torch.addcmul(shift[:, None, None], images.float(), scale[:, None, None])
+    # Image by image, whole rows at a time, so that work stays in the cache.
+    b, c, h, w = images.shape
+    rows = images.permute(0, 2, 3, 1).reshape(b, h, w * c)
+    out = torch.from_numpy(np.empty((b, h, w * c), np.float32))
+    for source, target in zip(rows, out, strict=True):
+        torch.addcmul(shift.repeat(w), target.copy_(source), scale.repeat(w), out=target)
+    return out.view(b, h, w, c).permute(0, 3, 1, 2)

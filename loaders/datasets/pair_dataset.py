@@ -1,0 +1,208 @@
+"""`PairDataset`: batches ((z, z̃), (x, x̃)) of latents and images, as the contrastive losses want them."""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ident3d.errors import UserError, unknown
+from ident3d.latents import Conditional, Product, World, conditional
+from ident3d.latents.names import GROUPS, VIEWS
+from ident3d.loaders.datasets.image_dataset import Folders, ImageDataset
+from ident3d.loaders.pairs.sampler import PairSampler
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ident3d.loaders.batches.pair_iterable import PairIterable
+
+Sample: TypeAlias = "tuple[tuple[Tensor, ...], tuple[Tensor, ...]]"
+DEFAULT_SIGMA = 0.1  # the papers' width
+
+
+class PairDataset:
+    """Map-style: number → ((z, z̃), (x, x̃)), latents float32 and images uint8 C×H×W, from p(z̃ | z) = `cond`.
+
+    Pair k of epoch e is pair number e · length + k of its seed, whichever worker or rank asks for it; a list of numbers
+    gives a whole batch. `set_epoch` chooses e (`make_loader` starts from it and goes on by itself), `length` is an
+    epoch's number of pairs, by default that of the images. With `negative`, the arguments of a second conditional
+    such as ``{"cond": "normal", "sigma": 0.3}``, the tuples have a third member, the hard negative.
+
+    `cond`, `sigma`, `p`, `kappa`, `precision` are those of `ident3d.latents.choose.conditional`; `only` names the
+    latents, groups (position, rotation, hue) or views (positions, rotations, hues) that change, `same_class` keeps a
+    pair within its class. `space` may repeat what space the latents live in, and must be right. `latents`, `transform`,
+    `packed` are ImageDataset's.
+    """
+
+    def __init__(
+        self,
+        path: Folders,
+        cond: str = "normal",
+        sigma: float | Sequence[float] | None = DEFAULT_SIGMA,
+        seed: int = 0,
+        *,
+        space: str | None = None,
+        p: float = 3.0,
+        kappa: float | None = None,
+        precision: float | Sequence[float] | None = None,
+        only: Sequence[str] | None = None,
+        same_class: bool = False,
+        negative: Mapping[str, Any] | None = None,
+        anchors: str = "rendered",
+        search: str = "exact",
+        length: int | None = None,
+        latents: Sequence[str] | None = None,
+        transform: "Callable[[Tensor], Tensor] | None" = None,
+        packed: bool | None = None,
+    ) -> None:
+        self.source = ImageDataset(path, latents=latents, transform=transform, packed=packed)
+        world = self.source.world
+        check_space(world, space)
+        check_anchors(world, anchors)
+        widths: dict[str, Any] = {"sigma": sigma, "p": p, "kappa": kappa, "precision": precision, "only": only}
+        positive = world_conditional(world, cond, **widths)
+        raw, classes = self.source.all_latents()
+        if same_class and classes is None:
+            raise UserError("These images have no classes, so pairs cannot be kept within a class.")
+        self.sampler = PairSampler(
+            raw,
+            positive,
+            seed=seed,
+            anchors=anchors,
+            search=search,
+            classes=classes if same_class else None,
+            negative=None if negative is None else world_conditional(world, **negative),
+        )
+        self._epoch = shared_number()
+        self.length = len(self.source) if length is None else length
+        if self.length < 1:
+            raise UserError(f"An epoch has at least one pair, not {self.length}.")
+
+    def __len__(self) -> int:
+        return self.length
+
+    @property
+    def epoch(self) -> int:
+        """The epoch whose pairs plain numbers stand for."""
+        return int(self._epoch[0])
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch whose pairs plain numbers stand for, here and in workers that run already."""
+        if epoch < 0:
+            raise UserError(f"Epochs are numbered from 0; there is no epoch {epoch}.")
+        self._epoch[0] = epoch
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the latents that come with each image, in order."""
+        return self.source.names
+
+    @property
+    def mean(self) -> tuple[float, ...]:
+        return self.source.mean
+
+    @property
+    def std(self) -> tuple[float, ...]:
+        return self.source.std
+
+    @property
+    def members(self) -> int:
+        """Images for each pair: anchor, positive and, on request, hard negative."""
+        return 2 if self.sampler.negative is None else 3
+
+    def batch(self, numbers: ArrayLike) -> Sample:
+        """((z, z̃), (x, x̃)) of the pairs with these numbers, counted over all epochs: B×d and B×C×H×W."""
+        import torch
+
+        size = self.source.size
+        pixels = np.empty((self.members * np.size(numbers), size, size, 3), np.uint8)
+        latents = self.fill(numbers, pixels)
+        return self.assemble(torch.from_numpy(pixels), torch.from_numpy(latents))
+
+    def fill(self, numbers: ArrayLike, out: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Read all anchors, then all positives and so on of these pairs into `out`, and return their latents."""
+        pairs = self.sampler.pairs(numbers)
+        members = [index for index in (pairs.anchor, pairs.positive, pairs.negative) if index is not None]
+        return self.source.fill(np.concatenate(members), out)
+
+    def assemble(self, pixels: "Tensor", latents: "Tensor") -> Sample:
+        """((z, z̃), (x, x̃)) from what `fill` gave."""
+        images, z = self.source.assemble(pixels, latents)
+        return z.chunk(self.members), images.chunk(self.members)
+
+    def __getitem__(self, index: Any) -> Sample:
+        if isinstance(index, SupportsIndex):
+            z, x = self.batch(self._numbers([operator.index(index)]))
+            return tuple(one[0] for one in z), tuple(one[0] for one in x)
+        if isinstance(index, slice):
+            index = range(*index.indices(len(self)))
+        return self.batch(self._numbers(index))
+
+    def __getitems__(self, index: Sequence[int]) -> list[Sample]:
+        """The batch as a list of samples, as a DataLoader's collate function expects it; found and read in one go."""
+        z, x = self.batch(self._numbers(index))
+        return list(zip(zip(*z, strict=True), zip(*x, strict=True), strict=True))
+
+    def iterable(self, batch_size: int = 256, *, rank: int = 0, world_size: int = 1) -> "PairIterable":
+        """The same pairs as an iterable dataset of batches, shared out among ranks and DataLoader workers."""
+        from ident3d.loaders.batches.pair_iterable import PairIterable
+
+        return PairIterable(self, batch_size, rank, world_size)
+
+    def _numbers(self, index: ArrayLike) -> NDArray[np.int64]:
+        given = np.asarray(index, np.int64)
+        given = np.where(given < 0, given + len(self), given)
+        if given.size and not (given.min() >= 0 and given.max() < len(self)):
+            raise IndexError(f"an epoch has {len(self)} pairs, numbered from 0")
+        return given + self.epoch * len(self)
+
+
+def shared_number() -> "Tensor":
+    """A 0 that worker processes see change: persistent ones outlive an epoch."""
+    import torch
+
+    number = torch.zeros(1, dtype=torch.int64)
+    number.share_memory_()  # type: ignore[no-untyped-call]
+    return number
+
+
+def check_space(world: World, name: str | None) -> None:
+    """Refuse a `space=` other than the one that the dataset's latents live in."""
+    parts = world.space.parts if isinstance(world.space, Product) else (world.space,)
+    own = "*".join(type(part).__name__.lower() for part in parts)
+    if name is not None and name != own:
+        raise UserError(f"The latents of this {world.scene} dataset live on the space {own}, not on {name}.")
+
+
+def check_anchors(world: World, anchors: str) -> None:
+    """Refuse anchors from a marginal that is not uniform on the space."""
+    if anchors == "marginal" and world.causal:
+        raise UserError("The marginal of causal3dident is its graph, which the rendered images follow: use rendered.")
+
+
+def world_conditional(
+    world: World,
+    cond: str,
+    sigma: float | Sequence[float] | None = DEFAULT_SIGMA,
+    p: float = 3.0,
+    kappa: float | None = None,
+    precision: float | Sequence[float] | None = None,
+    only: Sequence[str] | None = None,
+) -> Conditional:
+    """A conditional by name on a world's raw latents.
+
+    `only` names latents, groups of them, or views (positions, rotations, hues); those held fixed never change.
+    """
+    sets = GROUPS | VIEWS
+    wanted = list(world.names) if only is None else []
+    for name in only or ():
+        members = sets.get(name, (name,))
+        if not set(members) <= set(world.names):
+            raise unknown("latent", name, (*world.names, *(s for s in sets if set(sets[s]) <= set(world.names))))
+        wanted += members
+    moving = tuple(k for k, name in enumerate(world.names) if name in wanted and name not in world.fixed)
+    if not moving:
+        raise UserError("At least one latent must change between anchor and positive.")
+    return conditional(cond, world.space, sigma=sigma, p=p, kappa=kappa, precision=precision, only=moving)

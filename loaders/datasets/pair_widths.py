@@ -1,0 +1,124 @@
+"""What finite data makes of a conditional: the realised |z̃ - z| of matched pairs against the distribution asked for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tabulate import tabulate
+
+from ident3d.errors import UserError
+from ident3d.latents.differences import difference_cdf, expected_abs_difference
+from ident3d.loaders.datasets.image_dataset import Folders, ImageDataset
+from ident3d.loaders.datasets.pair_dataset import DEFAULT_SIGMA, check_anchors, world_conditional
+from ident3d.loaders.pairs.sampler import PairSampler
+
+BINS = 120
+
+
+@dataclass(frozen=True)
+class Realised:
+    """Per raw latent: mean |z̃ - z| asked for and realised, and the largest distance between the two distributions.
+
+    `histogram` (bins, d) counts realised |z̃ - z| between `edges`; `asked_cdf` (bins + 1, d) is the distribution that
+    was asked for, at the edges, with the dataset's own latents as anchors. The distance is taken at the edges.
+    """
+
+    images: int
+    pairs: int
+    names: tuple[str, ...]
+    asked_mean: tuple[float, ...]
+    realised_mean: tuple[float, ...]
+    ks: tuple[float, ...]
+    search: str
+    edges: NDArray[np.float64]
+    histogram: NDArray[np.int64]
+    asked_cdf: NDArray[np.float64]
+
+    def as_dict(self) -> dict[str, Any]:
+        columns = zip(self.names, self.asked_mean, self.realised_mean, self.ks, strict=True)
+        latents = [{"latent": n, "asked_mean": a, "realised_mean": r, "ks": k} for n, a, r, k in columns]
+        return {"images": self.images, "pairs": self.pairs, "search": self.search, "latents": latents}
+
+    def table(self) -> str:
+        columns = zip(self.names, self.asked_mean, self.realised_mean, self.ks, strict=True)
+        rows = [(n, f"{a:.4f}", f"{r:.4f}", f"{r / a:.2f}" if a else "-", f"{k:.3f}") for n, a, r, k in columns]
+        headers = ("latent", "mean |z̃-z| asked", "realised", "ratio", "KS distance")
+        shown = tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True)
+        return f"{self.pairs:,} pairs among {self.images:,} images, search {self.search}\n\n{shown}"
+
+
+def pairs(
+    path: Folders,
+    cond: str = "normal",
+    sigma: float | Sequence[float] | None = DEFAULT_SIGMA,
+    *,
+    p: float = 3.0,
+    kappa: float | None = None,
+    precision: float | Sequence[float] | None = None,
+    only: Sequence[str] | None = None,
+    same_class: bool = False,
+    anchors: str = "rendered",
+    search: str = "exact",
+    seed: int = 0,
+    count: int = 20_000,
+) -> Realised:
+    """Draw `count` pairs as PairDataset would, and compare |z̃ - z| with the conditional."""
+    if count < 1:
+        raise UserError(f"At least one pair must be drawn, not {count}.")
+    data = ImageDataset(path)
+    check_anchors(data.world, anchors)
+    conditional = world_conditional(data.world, cond, sigma, p, kappa, precision, only)
+    latents, classes = data.all_latents()
+    if same_class and classes is None:
+        raise UserError("These images have no classes, so pairs cannot be kept within a class.")
+    within = classes if same_class else None
+    sampler = PairSampler(latents, conditional, seed=seed, anchors=anchors, search=search, classes=within)
+    drawn = sampler.pairs(np.arange(count))
+    z = latents.astype(np.float64)
+    difference = np.abs(z[drawn.positive] - z[drawn.anchor])
+    edges = np.linspace(0, max(float(np.quantile(difference, 0.999)), 1e-9), BINS + 1)
+    asked = difference_cdf(conditional, edges, z)
+    realised = np.stack([np.searchsorted(np.sort(column), edges, "right") for column in difference.T], axis=1) / count
+    return Realised(
+        images=len(data),
+        pairs=count,
+        names=data.world.names,
+        asked_mean=tuple(expected_abs_difference(conditional, z).tolist()),
+        realised_mean=tuple(difference.mean(axis=0).tolist()),
+        ks=tuple(np.abs(realised - asked).max(axis=0).tolist()),
+        search=sampler.neighbours.search,
+        edges=edges,
+        histogram=np.stack([np.histogram(column, edges)[0] for column in difference.T], axis=1),
+        asked_cdf=asked,
+    )
+
+
+def plot_realised(result: Realised, path: Path, title: str) -> None:
+    """One panel a latent: the realised differences as bars, the density asked for as a line."""
+    from matplotlib.figure import Figure
+
+    columns = min(5, len(result.names))
+    rows = -(-len(result.names) // columns)
+    figure = Figure(figsize=(2.6 * columns, 2.1 * rows + 0.9), layout="constrained")
+    panels = figure.subplots(rows, columns, sharex=True, squeeze=False).ravel()
+    width = result.edges[1]
+    middle = (result.edges[:-1] + result.edges[1:]) / 2
+    asked = np.diff(result.asked_cdf, axis=0) / width
+    realised = result.histogram / result.pairs / width
+    top = 1.15 * max(realised.max(), np.quantile(asked, 0.98))
+    for k, name in enumerate(result.names):
+        panels[k].bar(middle, realised[:, k], width, color="#9db8d9", label="realised")
+        panels[k].plot(middle, asked[:, k], color="#c0392b", label="asked for")
+        panels[k].set(title=name, ylim=(0, top), xlim=(0, result.edges[-1]))
+        panels[k].title.set_fontsize(9)
+        panels[k].tick_params(labelsize=7)
+        panels[k].set_yticks([])
+    for panel in panels[len(result.names) :]:
+        panel.set_axis_off()
+    figure.supxlabel("|z̃ - z|", fontsize=9)
+    figure.suptitle(title, fontsize=10)
+    panels[0].legend(loc="upper right", fontsize=7, frameon=False)
+    figure.savefig(path, dpi=150)

@@ -1,0 +1,205 @@
+"""The images and latents of one dataset folder by number, read from its shards or from its packed file.
+
+HDF5 is asked once per shard where each image's chunk lies; from then on an image is one `pread` and one inflation, with
+no lock and no HDF5 call between, so that reading is safe in threads and after a fork.
+"""
+
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import deflate
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from ident3d.errors import UserError
+from ident3d.latents.worlds import World
+from ident3d.loaders.folders.folder import Folder, open_folder
+from ident3d.loaders.folders.packed import matching_file
+from ident3d.loaders.format import latents_table as all_latents
+from ident3d.loaders.format.latents_source import world_of
+from ident3d.loaders.format.latents_table import Latents, shard_latents
+from ident3d.loaders.format.shard import MEND, check_head, check_images, inflate
+
+OPEN_FILES = 64  # per folder and process
+BLOCK = 16  # images taken from the memory map at once
+
+
+class Chunks(NamedTuple):
+    """Where the images of one shard lie, and HDF5's filter mask of each."""
+
+    offset: list[int]
+    size: list[int]
+    mask: list[int]
+
+
+class Descriptor:
+    """A file held open for reading until nobody refers to it any more."""
+
+    def __init__(self, path: Path) -> None:
+        self.number = -1
+        self.number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def __del__(self) -> None:
+        if self.number >= 0:
+            os.close(self.number)
+
+
+def open_shard(folder: Folder, number: int) -> Descriptor:
+    return Descriptor(folder.shard_path(folder.entries[number]))
+
+
+class StoredImages:
+    """A finished dataset folder; nothing is opened before it is needed, in whichever process needs it."""
+
+    def __init__(self, path: Path | str, packed: bool | None = None) -> None:
+        self.folder: Folder = open_folder(path)
+        self.path = self.folder.path
+        description = self.folder.description
+        if not description.complete:
+            have = self.folder.finished
+            raise UserError(
+                f"{self.folder.place} is not finished: it holds {have} of {description.n} images; render the rest."
+            )
+        self.n, self.size = description.n, description.size
+        if not self.n:
+            raise UserError(f"{self.folder.place} is empty: it holds no images.")
+        self.packed = None if packed is False else matching_file(self.folder)
+        if packed and not self.packed:
+            raise UserError(f"{self.folder.place} has no packed file that matches its shards; `ident3d pack` makes it.")
+        self._first = np.array([entry.first for entry in self.folder.entries])
+        self._start()
+
+    def _start(self) -> None:
+        self._chunks: dict[int, Chunks] = {}
+        self._latents: dict[int, Latents] = {}
+        self._open = lru_cache(OPEN_FILES)(partial(open_shard, self.folder))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            name: value for name, value in self.__dict__.items() if name not in ("_chunks", "_latents", "_open", "_map")
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start()
+
+    @cached_property
+    def world(self) -> World:
+        return world_of(self.folder.description.settings)
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether images have classes, as the first shard says."""
+        return self._latents_of(0)[1] is not None
+
+    def read(self, index: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+        """Images `index` into the rows of `out`, (len(index), H, W, 3)."""
+        if self.packed:
+            for start in range(0, len(index), BLOCK):
+                rows = slice(start, start + BLOCK)
+                np.take(self._map, index[rows], axis=0, out=out[rows], mode="clip")
+                self._map_file.madvise(mmap.MADV_DONTNEED)  # the file's pages do not add up to this process's memory
+            return
+        for row, (shard, place) in enumerate(self._places(index)):
+            out[row] = self._image(shard, place)
+
+    def latents(self, index: NDArray[np.int64]) -> Latents:
+        """Raw latents of images `index` and, where there are, classes."""
+        found = [(*self._latents_of(shard), place) for shard, place in self._places(index)]
+        raw = np.stack([rows[place] for rows, _, place in found])
+        classes = [kinds[place] for _, kinds, place in found if kinds is not None]
+        return raw, np.array(classes, np.int8) if classes else None
+
+    def all_latents(self) -> Latents:
+        """Raw latents (n, d) of all images and, where there are, classes (n,)."""
+        known = all_latents.read(self.path, self.folder.description.all_latents, self.n, self.world.n_raw)
+        if known:
+            return known
+        parts = [self._latents_of(shard) for shard in range(len(self._first))]
+        self._latents.clear()
+        classes = [kinds for _, kinds in parts if kinds is not None]
+        return np.concatenate([raw for raw, _ in parts]), np.concatenate(classes) if classes else None
+
+    @cached_property
+    def _map(self) -> NDArray[np.uint8]:
+        assert self.packed
+        try:
+            return np.memmap(self.packed, np.uint8, "r", shape=(self.n, self.size, self.size, 3))
+        except (OSError, ValueError) as error:
+            raise UserError(f"The packed file {self.packed} is gone or damaged since it was found ({error}).") from None
+
+    @property
+    def _map_file(self) -> mmap.mmap:
+        base: mmap.mmap = self._map._mmap  # type: ignore[attr-defined]
+        return base
+
+    def _places(self, index: NDArray[np.int64]) -> list[tuple[int, int]]:
+        shard = np.searchsorted(self._first, index, side="right") - 1
+        return list(zip(shard.tolist(), (index - self._first[shard]).tolist(), strict=True))
+
+    def _image(self, shard: int, place: int) -> NDArray[np.uint8]:
+        chunks = self._chunks_of(shard)
+        try:
+            file = self._open(shard)  # a name of its own: another thread may evict it, and a closed number is reused
+            data = os.pread(file.number, chunks.size[place], chunks.offset[place])
+            return inflate(data, chunks.mask[place], (self.size, self.size, 3))
+        except (OSError, ValueError, deflate.DeflateError) as error:
+            raise broken(self.folder.shard_name(self.folder.entries[shard]), error) from None
+
+    def _chunks_of(self, shard: int) -> Chunks:
+        if shard not in self._chunks:
+            entry = self.folder.entries[shard]
+            with opened(self.folder.shard_path(entry)) as (file, path):
+                check_head(file, path)
+                images = check_images(file, path)
+                if images.shape != (entry.count, self.size, self.size, 3):
+                    raise ValueError(f"images of shape {images.shape}")
+                self._chunks[shard] = chunk_places(images, entry.bytes)
+        return self._chunks[shard]
+
+    def _latents_of(self, shard: int) -> Latents:
+        if shard not in self._latents:
+            entry = self.folder.entries[shard]
+            self._latents[shard] = shard_latents(self.folder.shard_path(entry), entry.count, self.world.n_raw)
+        return self._latents[shard]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[h5py.File, Path]]:
+    """A shard, open for reading; whatever goes wrong with it is one sentence that names it."""
+    try:
+        with h5py.File(path, "r") as file:
+            yield file, path
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError, MemoryError) as error:
+        raise broken(path, error) from None
+
+
+def chunk_places(images: h5py.Dataset, file_bytes: int) -> Chunks:
+    """Offset, size and filter mask of each image's chunk; every chunk must be there and lie inside the file."""
+    found: dict[int, tuple[int, int, int]] = {}
+
+    def note(info: Any) -> None:
+        found[info.chunk_offset[0]] = (info.byte_offset, info.size, info.filter_mask)
+
+    images.id.chunk_iter(note)
+    if sorted(found) != list(range(len(images))):
+        raise ValueError("an image without a chunk")
+    if any(offset + size > file_bytes for offset, size, _ in found.values()):
+        raise ValueError("a chunk that lies outside the file")
+    offset, size, mask = zip(*(found[i] for i in range(len(images))), strict=True)
+    return Chunks(list(offset), list(size), list(mask))
+
+
+def broken(path: Path | str, error: Exception) -> UserError:
+    """What went wrong with a shard, in one sentence that names it."""
+    if isinstance(error, UserError):
+        return error
+    if isinstance(error, FileNotFoundError):
+        return UserError(f"The shard {path} is missing; {MEND}")
+    return UserError(f"The shard {path} is damaged ({error}); {MEND}")

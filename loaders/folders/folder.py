@@ -1,0 +1,227 @@
+"""A dataset folder: ``dataset.json`` says what it is, ``shards.jsonl`` what of it is finished, ``shards/`` holds it.
+
+A folder is complete or says what is missing. While it is being written ``dataset.json`` says ``"complete": false``; at
+the end it carries totals, pixel mean and std, the manifest's sha256, and a digest of itself.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ident3d.errors import UserError
+from ident3d.latents.worlds import World
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.files import sha256, sha256_of_file, write_json
+from ident3d.loaders.format.manifest import Entry
+from ident3d.loaders.format.shard import MEND
+from ident3d.loaders.stores.cache import fetch, mirror, origin
+from ident3d.loaders.stores.store import Store, place
+
+FILE = "dataset.json"
+SHARDS = "shards"
+FORMAT = "ident3d-dataset"
+FORMAT_VERSION = 1
+PARTS = (
+    FILE,
+    manifest.FILE,
+    "provenance.json",
+    "README.md",
+    "sample.png",
+    "latents.npy",
+    "all_latents.npy",
+    "packed.json",
+    "images.u8",
+)  # all files beside the shards
+
+
+# the settings that every dataset records, and what kind of thing each is; imported ones have no quality
+SETTINGS: dict[str, type | tuple[type, ...]] = {
+    "world": dict,
+    "source": dict,
+    "size": int,
+    "quality": (dict, type(None)),
+    "material": str,
+    "device": str,
+    "versions": dict,
+}
+LARGEST = 8192  # pixels
+
+
+@dataclass(frozen=True)
+class Description:
+    """``dataset.json``. `settings` holds everything that pixels depend on; mean and std are per channel, in 0 … 1."""
+
+    settings: dict[str, Any]
+    n: int
+    shard_size: int
+    complete: bool = False
+    bytes: int | None = None
+    pixel_mean: tuple[float, ...] | None = None
+    pixel_std: tuple[float, ...] | None = None
+    shards_sha256: str | None = None
+    all_latents: str | None = None  # sha256 of the table of them all, where there is one
+
+    @property
+    def size(self) -> int:
+        return int(self.settings["size"])
+
+    @property
+    def scene(self) -> str:
+        return str(self.settings["world"]["scene"])
+
+    def as_dict(self) -> dict[str, object]:
+        content: dict[str, object] = {"format": FORMAT, "format_version": FORMAT_VERSION} | asdict(self)
+        return content | {"digest": digest(content)}
+
+
+@dataclass(frozen=True)
+class Folder:
+    """An opened dataset folder; of one in a store, the copy of its small files."""
+
+    path: Path
+    description: Description
+    entries: tuple[Entry, ...]
+    store: Store | None = None
+
+    @property
+    def place(self) -> Path | Store:
+        """What messages call it."""
+        return self.store or self.path
+
+    def shard_name(self, entry: Entry) -> str:
+        """What messages call a shard."""
+        return f"{self.place}/{SHARDS}/{entry.name}"
+
+    def shard_path(self, entry: Entry) -> Path:
+        """The shard's file; that of a store is fetched first, if it is not in the cache."""
+        if self.store:
+            return fetch(self.store, f"{SHARDS}/{entry.name}", entry.sha256)
+        return self.path / SHARDS / entry.name
+
+    def shard_size(self, entry: Entry, stored: Mapping[str, int] | None) -> int | None:
+        """The size of the shard's file, None if it is missing; `stored` has the sizes of the shards in a store."""
+        if stored is not None:
+            return stored.get(entry.name)
+        path = self.path / SHARDS / entry.name
+        return path.stat().st_size if path.is_file() and not path.is_symlink() else None
+
+    @property
+    def finished(self) -> int:
+        return sum(entry.count for entry in self.entries)
+
+
+def digest(content: dict[str, object]) -> str:
+    """sha256 of the canonical JSON."""
+    return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
+
+
+def is_dataset(path: Path | Store) -> bool:
+    return path.get(FILE) is not None if isinstance(path, Store) else (path / FILE).is_file()
+
+
+def read_description(path: Path) -> Description:
+    """Read ``dataset.json``, checking its format, its digest and every field."""
+    if not path.is_dir():
+        raise UserError(f"There is no folder {path}.")
+    if not is_dataset(path):
+        raise UserError(f"{path} is not a dataset folder: it has no {FILE}.")
+    try:
+        content = json.loads((path / FILE).read_text(encoding="utf-8"))
+        kind, version, found = content.pop("format"), content.pop("format_version"), content.pop("digest")
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        raise UserError(f"{path / FILE} cannot be read: {error!r}.") from None
+    if kind != FORMAT:
+        raise UserError(f"{path / FILE} does not describe an ident3d dataset.")
+    if version != FORMAT_VERSION:
+        raise UserError(f"{path} has dataset format {version}; this ident3d reads format {FORMAT_VERSION}.")
+    if found != digest({"format": kind, "format_version": version} | content):
+        raise UserError(f"{path / FILE} was changed after it was written: its digest does not match.")
+    try:
+        return checked(content)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path / FILE} does not say what a dataset must: {error}.") from None
+
+
+def checked(content: dict[str, Any]) -> Description:
+    """The description that the fields make; an error that names the first one of a wrong type or value."""
+    for name in ("pixel_mean", "pixel_std"):
+        content[name] = content[name] and tuple(map(float, content[name]))
+    description = Description(**content)
+    for name in ("n", "shard_size"):
+        number = getattr(description, name)
+        if type(number) is not int or number < (1 if name == "shard_size" else 0):
+            raise ValueError(f"{name} is {number!r}")
+    if not isinstance(description.complete, bool):
+        raise ValueError(f"complete is {description.complete!r}")
+    settings = description.settings
+    for name, kinds in SETTINGS.items():
+        if not isinstance(settings[name], kinds):
+            raise ValueError(f"{name} is {settings[name]!r}")
+    if not 1 <= settings["size"] <= LARGEST:
+        raise ValueError(f"size is {settings['size']}")
+    World.from_dict(settings["world"])
+    return description
+
+
+def write_description(path: Path, description: Description) -> None:
+    write_json(path / FILE, description.as_dict())
+
+
+def open_folder(path: Path | str) -> Folder:
+    """Open a dataset folder, checking format, the manifest's digest, and that every shard is there in its full size.
+
+    The address of a store (s3://…) opens the dataset there, through our own cache folder.
+    """
+    path = local(path)
+    description = read_description(path)
+    entries = manifest.read_entries(path)
+    if description.complete:
+        if sha256_of_file(path / manifest.FILE) != description.shards_sha256:
+            raise UserError(f"{path / manifest.FILE} was changed after it was written: its digest does not match.")
+        if list(missing_ranges(description.n, entries)):
+            raise UserError(f"{path} says that it is complete, but its manifest lacks images.")
+    if (path / SHARDS).is_symlink():
+        raise UserError(f"{path / SHARDS} is a link; a dataset's shards lie in its own folder.")
+    folder = Folder(path, description, tuple(entries), origin(path))
+    stored = folder.store.sizes(SHARDS) if folder.store else None
+    for entry in entries:
+        size = folder.shard_size(entry, stored)
+        if size != entry.bytes:
+            what = "is missing" if size is None else f"has {size} bytes instead of {entry.bytes}"
+            raise UserError(f"The shard {folder.shard_name(entry)} {what}; {MEND}")
+    return folder
+
+
+def local(path: Path | str) -> Path:
+    """A folder's path as it is; of a dataset in a store, the folder in our cache that stands for it."""
+    where = place(path)
+    return mirror(where, FILE) if isinstance(where, Store) else where
+
+
+def missing_ranges(n: int, entries: Sequence[Entry]) -> Iterator[tuple[int, int]]:
+    """The ranges [first, stop) of 0 … n-1 that no entry covers; entries that overlap or go beyond n are an error."""
+    position = 0
+    for entry in entries:
+        if entry.first < position:
+            raise UserError(f"The manifest lists image {entry.first} twice.")
+        if entry.first > position:
+            yield position, entry.first
+        position = entry.stop
+    if position > n:
+        raise UserError(f"The manifest lists images up to number {position - 1}, but there are only {n}.")
+    if position < n:
+        yield position, n
+
+
+def differences(ours: dict[str, Any], theirs: dict[str, Any], above: str = "") -> list[str]:
+    """The settings in which two datasets differ, as "size: 224 there, 64 asked for"."""
+    found = []
+    for name in sorted({*ours, *theirs}):
+        a, b = ours.get(name), theirs.get(name)
+        if isinstance(a, dict) and isinstance(b, dict):
+            found += differences(a, b, f"{above}{name}.")
+        elif a != b:
+            found.append(f"{above}{name}: {a} there, {b} asked for")
+    return found

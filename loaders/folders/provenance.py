@@ -1,0 +1,49 @@
+"""``provenance.json``: which runs made a dataset, where and when. Outside the folder's promise of byte identity."""
+
+import json
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from ident3d.loaders.format.files import write_json
+
+FILE = "provenance.json"
+PACKAGES = ("ident3d", "bpy", "numpy", "h5py", "distributed", "deflate")
+
+
+def installed_versions() -> dict[str, str]:
+    """The versions of the packages that take part in making a dataset, where installed."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def record_run(folder: Path, started: datetime, **facts: object) -> None:
+    """Add one run to the folder's provenance."""
+    path = folder / FILE
+    try:
+        runs = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
+    except (ValueError, KeyError, TypeError):
+        runs = []  # a damaged history is not worth failing for: it is begun anew
+    run = {
+        "started": started.isoformat(timespec="seconds"),
+        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+        "host": platform.node(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cpu": cpu_model(),
+        "versions": installed_versions(),
+    }
+    write_json(path, {"runs": [*runs, run | facts]})
+
+
+def cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")

@@ -1,0 +1,162 @@
+"""A dataset made in an object store: the store has the shards, a scratch folder here the small files beside them.
+
+The order of a folder holds in the store as well: a shard is put before its entry, and ``dataset.json`` says that the
+dataset is complete when all the rest is there.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ident3d.errors import UserError
+from ident3d.loaders.folders.folder import FILE, PARTS, SHARDS, is_dataset
+from ident3d.loaders.folders.lifecycle import Job, check_due
+from ident3d.loaders.folders.provenance import FILE as PROVENANCE
+from ident3d.loaders.format import latents_table as all_latents
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.files import TEMPORARY, write_atomically
+from ident3d.loaders.format.latents_source import COPY
+from ident3d.loaders.format.manifest import Entry
+from ident3d.loaders.stores.cache import ENTRIES, fetch, manifest_of, recorded_hashes
+from ident3d.loaders.stores.store import Store
+from ident3d.loaders.stores.store_lease import FOLDER as LEASE
+
+
+@contextmanager
+def scratch(store: Store) -> Iterator[Path]:
+    """An empty folder to work in, which messages call by the store's address."""
+    with TemporaryDirectory() as above:
+        folder = Path(above) / store.name
+        (folder / SHARDS).mkdir(parents=True)
+        try:
+            yield folder
+        except UserError as error:
+            raise UserError(str(error).replace(str(folder), store.url)) from error
+
+
+def pull(store: Store, folder: Path, beside: Iterable[str]) -> None:
+    """Bring the description and the manifest into the scratch folder, and what else is named."""
+    for name in beside:
+        data = store.get(name)
+        if data is not None:
+            write_atomically(folder / name, data)
+    described = store.get(FILE) or b""
+    if described:
+        write_atomically(folder / FILE, described)
+    lines = manifest_of(store, complete=recorded_hashes(described).get("complete") is True)
+    if lines:
+        write_atomically(folder / manifest.FILE, lines)
+
+
+@contextmanager
+def looking(place: Path | Store, beside: Iterable[str] = (COPY, PROVENANCE)) -> Iterator[Path]:
+    """A folder that has the dataset's small files as they are now: of a store, a scratch folder."""
+    if isinstance(place, Path):
+        yield place
+        return
+    with scratch(place) as folder:
+        pull(place, folder, beside)
+        yield folder
+
+
+@contextmanager
+def workplace(place: Path | Store, settings: Mapping[str, Any], job: Job) -> Iterator[Path]:
+    """The folder in which a worker makes the job's shard. That of a store is scratch, with all that the job may need.
+
+    When the shard is made it is put into the store, whole, unless another run has changed the dataset meanwhile.
+    """
+    if isinstance(place, Path):
+        yield place
+        return
+    with scratch(place) as folder:
+        take_description(place, folder)
+        if settings["source"]["kind"] == "file":
+            copyfile(fetch(place, COPY, settings["source"]["sha256"]), folder / COPY)
+        if job.reuse:
+            take_shard(place, job.reuse.name, folder)
+        shard = folder / SHARDS / job.name
+        before = shard.read_bytes() if take_shard(place, job.name, folder) else None
+        yield folder
+        data = shard.read_bytes()
+        take_description(place, folder)
+        check_due(folder, settings, job)
+        if data != before:
+            place.put(f"{SHARDS}/{job.name}", data)
+
+
+def refuse_strangers(store: Store) -> None:
+    """Refuse a place that has other things than a dataset in it."""
+    strangers = set(store.sizes("")) - set(PARTS) | store.folders() - {SHARDS, ENTRIES, LEASE}
+    if any(not name.startswith(TEMPORARY) for name in strangers) and not is_dataset(store):
+        raise UserError(f"{store} exists and is not a dataset; choose another --out.")
+
+
+def push_state(store: Store, folder: Path) -> None:
+    """Put what a run begins with: the description, the latents that it is to render, the manifest in one piece."""
+    push(store, folder, (FILE, COPY, manifest.FILE))
+    remove_entries(store)
+
+
+def push_finished(store: Store, folder: Path) -> None:
+    """Put what a complete dataset has, the description last."""
+    push(store, folder, (manifest.FILE,))
+    remove_entries(store)
+    push(store, folder, (*(name for name in PARTS if name not in (FILE, manifest.FILE)), FILE))
+
+
+def push(store: Store, folder: Path, names: Iterable[str]) -> None:
+    for name in names:
+        if (folder / name).is_file():
+            store.put(name, (folder / name).read_bytes())
+
+
+def put_entry(store: Store, entry: Entry) -> None:
+    """Enter a finished shard in the manifest."""
+    store.put(entry_name(entry.name), entry.line().encode())
+
+
+def entry_name(shard: str) -> str:
+    return f"{ENTRIES}/{shard.removesuffix('.h5')}.json"
+
+
+def remove_entries(store: Store) -> None:
+    store.remove_all(f"{ENTRIES}/{name}" for name in store.sizes(ENTRIES))
+
+
+def take_description(store: Store, folder: Path) -> None:
+    """Bring what the dataset is now into the scratch folder."""
+    described = store.get(FILE)
+    if described is None:
+        raise UserError(f"{store} is not a dataset: there is no {FILE} in it.")
+    write_atomically(folder / FILE, described)
+
+
+def take_shard(store: Store, name: str, folder: Path) -> bool:
+    """Bring one shard into the scratch folder, whatever it is; whether there is one."""
+    data = store.get(f"{SHARDS}/{name}")
+    if data is not None:
+        (folder / SHARDS / name).write_bytes(data)
+    return data is not None
+
+
+def remove_stored(store: Store, folder: Path) -> None:
+    """Delete what the manifest in the scratch folder lists and what lies beside it, the description last."""
+    store.remove_all(f"{SHARDS}/{entry.name}" for entry in manifest.readable_entries(folder))
+    remove_entries(store)
+    for name in (*(part for part in PARTS if part not in (FILE, manifest.FILE)), manifest.FILE, FILE):
+        store.remove(name)
+
+
+def push_repaired(store: Store, folder: Path, broken: Iterable[str]) -> None:
+    """Put what `verify` left of a dataset: reopened, and without the broken shards."""
+    push(store, folder, (FILE,))
+    store.remove_all(map(entry_name, broken))
+    push(store, folder, (manifest.FILE,))
+    remove_entries(store)
+    store.remove_all(f"{SHARDS}/{name}" for name in broken)
+    for name in (COPY, all_latents.FILE):
+        if not (folder / name).exists():
+            store.remove(name)

@@ -1,0 +1,73 @@
+"""Where a dataset's latents come from: drawn from a seed, copied from a file, or imported with the images."""
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ident3d.errors import UserError
+from ident3d.latents.causal_draws import classes_of
+from ident3d.latents.draws import Draws, draw
+from ident3d.latents.worlds import World
+from ident3d.loaders.format.files import sha256, sha256_of_file
+
+COPY = "latents.npy"
+
+
+def world_of(settings: Mapping[str, Any]) -> World:
+    """The latent world that the settings describe."""
+    return World.from_dict(settings["world"])
+
+
+def read_latents_file(path: Path) -> NDArray[Any]:
+    """A .npy file of raw latents, without pickle."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError, BadZipFile, MemoryError) as error:
+        raise UserError(f"{path} cannot be read as a .npy file of numbers: {error}.") from None
+    if not isinstance(loaded, np.ndarray):
+        raise UserError(f"{path} holds several arrays; --latents takes a .npy file with one.")
+    return loaded
+
+
+def drawn(seed: int, split: str) -> dict[str, Any]:
+    """The source of latents that are drawn: image i depends on world, seed, split and i alone."""
+    return {"kind": "draw", "seed": seed, "split": split}
+
+
+def copied(file: bytes, seed: int, split: str) -> dict[str, Any]:
+    """The source of latents that a .npy file beside the shards gives; seed and split key the noise of the pixels."""
+    return {"kind": "file", "sha256": sha256(file), "seed": seed, "split": split}
+
+
+def npy_bytes(raw: NDArray[np.float32]) -> bytes:
+    """The .npy file that holds the array."""
+    buffer = io.BytesIO()
+    np.save(buffer, raw, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def copy_is_sound(folder: Path, settings: Mapping[str, Any]) -> bool:
+    """Whether the folder's copy of the latents file, where its source is one, is as it was recorded."""
+    source, copy = settings["source"], folder / COPY
+    if source["kind"] != "file":
+        return True
+    return copy.is_file() and not copy.is_symlink() and sha256_of_file(copy) == source["sha256"]
+
+
+def recorded_latents(folder: Path, settings: Mapping[str, Any], first: int, count: int) -> Draws | None:
+    """Raw latents and classes of images first … first+count-1 as their source gives them; None for imported data."""
+    source = settings["source"]
+    if source["kind"] == "draw":
+        return draw(world_of(settings), seed=source["seed"], split=source["split"], start=first, count=count)
+    if source["kind"] == "file":
+        if not copy_is_sound(folder, settings):
+            raise UserError(f"{folder / COPY} is not the file that this dataset was begun with.")
+        raw = read_latents_file(folder / COPY)[first : first + count].astype(np.float32)
+        classes = world_of(settings).drawn_classes
+        return Draws(raw, classes_of(np.arange(first, first + len(raw)), classes) if classes else None)
+    return None

@@ -1,0 +1,87 @@
+"""``all_latents.npy``: the latents of all images in one table, so that a reader need not open every shard for them.
+
+The shards hold the same; where the file is absent, or not as recorded, they are read instead.
+"""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from ident3d.errors import UserError
+from ident3d.latents.worlds import World
+from ident3d.loaders.format.files import sha256, write_atomically
+from ident3d.loaders.format.latents_source import npy_bytes
+from ident3d.loaders.format.manifest import Entry
+from ident3d.loaders.format.shard import check_dataset, check_head, told_in_a_sentence
+
+FILE = "all_latents.npy"
+HEADER = 4096  # bytes; that of a .npy file is shorter
+
+Latents: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int8] | None]  # raw, and classes where there are any
+
+
+def shard_latents(path: Path, count: int, n_raw: int) -> Latents:
+    """Raw latents (count, n_raw) and classes of one shard file."""
+    with told_in_a_sentence(path), h5py.File(path, "r") as file:
+        has_classes = "class" in check_head(file, path)
+        raw = check_dataset(file, path, "raw_latents")
+        classes = check_dataset(file, path, "class") if has_classes else None
+        if raw.dtype != np.float32 or raw.shape != (count, n_raw):
+            raise ValueError(f"raw latents of type {raw.dtype} and shape {raw.shape}")
+        if classes is not None and (classes.dtype != np.int8 or classes.shape != (count,)):
+            raise ValueError(f"classes of type {classes.dtype} and shape {classes.shape}")
+        return raw[()], None if classes is None else classes[()]
+
+
+def gathered(shards: Path, entries: Sequence[Entry], world: World) -> NDArray[np.float32]:
+    """The table from the shards: raw latents in order and, where there are classes, the class as the last column."""
+    parts = [shard_latents(shards / entry.name, entry.count, world.n_raw) for entry in entries]
+    raw, classes = np.concatenate([raw for raw, _ in parts]), [kinds for _, kinds in parts if kinds is not None]
+    if classes and len(classes) != len(parts):
+        raise UserError(f"Some shards in {shards} have classes and some have not.")
+    return joined(raw, np.concatenate(classes) if classes else None)
+
+
+def joined(raw: NDArray[np.float32], classes: NDArray[np.int8] | None) -> NDArray[np.float32]:
+    """Raw latents and, where there are, classes as one table."""
+    return raw if classes is None else np.column_stack([raw, classes.astype(np.float32)])
+
+
+def write(folder: Path, table: NDArray[np.float32]) -> str:
+    """Write the table; returns its sha256, for ``dataset.json``."""
+    data = npy_bytes(table)
+    write_atomically(folder / FILE, data)
+    return sha256(data)
+
+
+def read(folder: Path, recorded: str | None, n: int, n_raw: int) -> Latents | None:
+    """Raw latents (n, n_raw) and classes from the file, if it is there and just what was recorded."""
+    path = folder / FILE
+    if recorded is None or path.is_symlink() or not path.is_file():
+        return None
+    if path.stat().st_size > 4 * n * (n_raw + 1) + HEADER:
+        return None
+    data = path.read_bytes()
+    if sha256(data) != recorded:
+        return None
+    try:
+        table = np.load(io.BytesIO(data), allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError):
+        return None
+    if (
+        not isinstance(table, np.ndarray)
+        or table.dtype != np.float32
+        or table.shape not in ((n, n_raw), (n, n_raw + 1))
+    ):
+        return None
+    raw = np.ascontiguousarray(table[:, :n_raw])
+    if table.shape[1] == n_raw:
+        return raw, None
+    with np.errstate(invalid="ignore"):
+        classes = table[:, n_raw].astype(np.int8)
+    return (raw, classes) if np.array_equal(classes, table[:, n_raw]) else None

@@ -1,0 +1,135 @@
+"""``shards.jsonl``: one line per finished shard, appended when the shard is safely on disk."""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ident3d.errors import UserError
+from ident3d.loaders.format.files import sha256, sync_folder, write_atomically
+from ident3d.loaders.format.shard import MEND, Shard
+
+FILE = "shards.jsonl"
+DAMAGE = (ValueError, TypeError, KeyError, RecursionError)  # what a line that is no entry may raise
+NAME = re.compile(r"[0-9]{5,12}\.h5")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A finished shard: its file, the images first … first+count-1, hash and size, Σ x and Σ x² per channel."""
+
+    name: str
+    first: int
+    count: int
+    sha256: str
+    bytes: int
+    pixel_sum: tuple[int, int, int]
+    pixel_sum_squares: tuple[int, int, int]
+
+    @property
+    def stop(self) -> int:
+        return self.first + self.count
+
+    def line(self) -> str:
+        return json.dumps({name: getattr(self, name) for name in FIELDS}) + "\n"
+
+
+FIELDS = tuple(field.name for field in fields(Entry))
+SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def shard_name(number: int, shards: int) -> str:
+    """00042.h5: the shard's number, padded to the number of shards and to at least five digits."""
+    return f"{number:0{max(5, len(str(shards - 1)))}d}.h5"
+
+
+def entry_of(name: str, shard: Shard, data: bytes) -> Entry:
+    """The manifest's line for a shard with this content."""
+    (r, g, b), (rr, gg, bb) = shard.pixel_sums()
+    return Entry(
+        name=name,
+        first=int(shard.index[0]),
+        count=len(shard.index),
+        sha256=sha256(data),
+        bytes=len(data),
+        pixel_sum=(r, g, b),
+        pixel_sum_squares=(rr, gg, bb),
+    )
+
+
+def parse_line(line: str) -> Entry:
+    """One manifest line, every field checked: nothing read from disk is trusted."""
+    content: dict[str, Any] = json.loads(line)
+    content["pixel_sum"] = sums = tuple(content["pixel_sum"])
+    content["pixel_sum_squares"] = squares = tuple(content["pixel_sum_squares"])
+    entry = Entry(**content)
+    numbers = (entry.first, entry.count, entry.bytes, *sums, *squares)
+    if set(map(type, numbers)) != {int} or min(numbers) < 0 or len(numbers) != 9 or not entry.count:
+        raise ValueError("a count, size or sum is not a whole number")
+    if not (isinstance(entry.name, str) and NAME.fullmatch(entry.name)):
+        raise ValueError(f"{entry.name!r} is not the name of a shard")
+    if not (isinstance(entry.sha256, str) and SHA256.fullmatch(entry.sha256)):
+        raise ValueError("the hash is not a sha256")
+    return entry
+
+
+def read_lines(folder: Path) -> Iterator[tuple[int, str]]:
+    """The manifest's lines with their numbers, one at a time: there may be millions."""
+    path = folder / FILE
+    if path.exists():
+        with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
+            yield from enumerate(file, 1)
+
+
+def read_entries(folder: Path) -> list[Entry]:
+    """The finished shards in order of their images. A last line cut short by a crash is no entry."""
+    entries: dict[int, Entry] = {}
+    for number, line in read_lines(folder):
+        if not line.endswith("\n"):
+            break
+        try:
+            entry = parse_line(line)
+        except DAMAGE as error:
+            raise UserError(f"{folder / FILE} is damaged in line {number} ({error}); {MEND}") from None
+        entries[entry.first] = entry
+    return [entries[first] for first in sorted(entries)]
+
+
+def readable_entries(folder: Path) -> list[Entry]:
+    """For repair: the entries of all lines that can be read."""
+    entries: dict[int, Entry] = {}
+    for _, line in read_lines(folder):
+        try:
+            entry = parse_line(line)
+        except DAMAGE:
+            continue
+        entries[entry.first] = entry
+    return [entries[first] for first in sorted(entries)]
+
+
+def append_entry(folder: Path, entry: Entry) -> None:
+    """Add a finished shard and sync. A line that a crash cut short is dropped first."""
+    path = folder / FILE
+    new = not path.exists()
+    with path.open("a+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        if end:
+            file.seek(end - 1)
+            if file.read(1) != b"\n":
+                file.seek(0)
+                file.truncate(file.read().rfind(b"\n") + 1)
+        file.write(entry.line().encode())
+        file.flush()
+        os.fsync(file.fileno())
+    if new:
+        sync_folder(folder)
+
+
+def write_entries(folder: Path, entries: Iterable[Entry]) -> str:
+    """Rewrite the manifest in order of the images; returns its sha256."""
+    data = "".join(entry.line() for entry in sorted(entries, key=lambda entry: entry.first)).encode()
+    write_atomically(folder / FILE, data)
+    return sha256(data)

@@ -1,0 +1,111 @@
+"""``export``: a dataset folder of ours in the published layout, for code that was written for that."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from ident3d.errors import UserError
+from ident3d.loaders.datasets.stored_images import StoredImages
+from ident3d.loaders.folders.folder import Folder, open_folder
+from ident3d.loaders.format.files import TEMPORARY, remove_partial_files, sha256_of_file, write_atomically
+from ident3d.loaders.format.latents_source import npy_bytes
+from ident3d.loaders.format.shard import MEND, Shard, read_shard
+from ident3d.loaders.stores.lease import PREFIX, lease
+from ident3d.loaders.stores.store import local_folder
+from ident3d.progress import progress_bar
+
+MARK = f"{TEMPORARY}export.json"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export wrote: images in all, and those of this run."""
+
+    path: Path
+    n: int
+    written: int
+
+
+def export(path: Path | str, out: Path | str, *, show_progress: bool = True) -> Exported:
+    """Write images/NNNNNN.png, raw_latents.npy and latents.npy; with classes one such set for each, named ..._c.
+
+    An interrupted export goes on where it stopped. Shards are checked against their hashes.
+    """
+    folder, out = open_folder(path), local_folder(out)
+    if not folder.description.complete:
+        raise UserError(f"{folder.place} is not finished; export it when all its images are there.")
+    begin_export(folder, out)
+    with lease(out):
+        seen: dict[str, int] = {}  # suffix -> images of that class so far
+        raw: dict[str, list[NDArray[np.float32]]] = {}
+        scene: dict[str, list[NDArray[np.float32]]] = {}
+        digits = digits_of(folder)
+        written = 0
+        with progress_bar(folder.description.n, "images", show=show_progress) as bar:
+            for shard in checked_shards(folder):
+                for i, image in enumerate(shard.images):
+                    suffix = suffix_of(shard, i)
+                    number = seen.get(suffix, 0)
+                    seen[suffix] = number + 1
+                    raw.setdefault(suffix, []).append(shard.raw_latents[i])
+                    scene.setdefault(suffix, []).append(shard.scene_latents[i])
+                    written += write_picture(out / f"images{suffix}" / f"{number:0{digits[suffix]}d}.png", image)
+                bar.update(len(shard.images))
+        for suffix in seen:
+            write_atomically(out / f"raw_latents{suffix}.npy", npy_bytes(np.stack(raw[suffix])))
+            write_atomically(out / f"latents{suffix}.npy", npy_bytes(np.stack(scene[suffix])))
+        for images in out.glob("images*"):
+            remove_partial_files(images)
+        remove_partial_files(out)  # the mark too: nothing is left but the layout
+    return Exported(out, folder.description.n, written)
+
+
+def begin_export(folder: Folder, out: Path) -> None:
+    """Mark `out` as an export of just these shards, or refuse it if it holds anything else."""
+    out.mkdir(parents=True, exist_ok=True)
+    mark = {"shards_sha256": folder.description.shards_sha256}
+    present = [p.name for p in out.iterdir() if not p.name.startswith(PREFIX)]
+    try:
+        same = json.loads((out / MARK).read_text(encoding="utf-8")) == mark
+    except (OSError, ValueError):
+        same = False
+    if present and not same:
+        raise UserError(f"{out} holds something else already; choose an empty folder.")
+    write_atomically(out / MARK, json.dumps(mark).encode())
+
+
+def checked_shards(folder: Folder) -> Iterator[Shard]:
+    """Every shard in order, once its hash is checked."""
+    for entry in folder.entries:
+        path = folder.shard_path(entry)
+        if sha256_of_file(path) != entry.sha256:
+            raise UserError(f"The shard {path} does not match its hash; {MEND}")
+        yield read_shard(path)
+
+
+def digits_of(folder: Folder) -> dict[str, int]:
+    """For each class's suffix, how many digits its images' numbers have: ceil(log10 N)."""
+    classes = StoredImages(folder.path).all_latents()[1]
+    if classes is None:
+        return {"": len(str(max(1, folder.description.n - 1)))}
+    return {f"_{c}": len(str(max(1, n - 1))) for c, n in zip(*np.unique(classes, return_counts=True), strict=True)}
+
+
+def suffix_of(shard: Shard, i: int) -> str:
+    return "" if shard.classes is None else f"_{shard.classes[i]}"
+
+
+def write_picture(path: Path, image: NDArray[np.uint8]) -> bool:
+    """Write one PNG under a temporary name, then rename it; one that an earlier run wrote is kept."""
+    if path.exists():
+        return False
+    path.parent.mkdir(exist_ok=True)
+    temporary = path.with_name(f"{TEMPORARY}{path.name}")
+    Image.fromarray(image).save(temporary, "png")
+    temporary.replace(path)
+    return True

@@ -1,0 +1,220 @@
+"""``import``: datasets in the published layouts, as folders or archives, into our shards."""
+
+import io
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+from ident3d.errors import UserError
+from ident3d.loaders.folders.card import write_card
+from ident3d.loaders.folders.folder import SHARDS
+from ident3d.loaders.folders.lifecycle import Job, begin, finish, plan
+from ident3d.loaders.folders.provenance import record_run
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.files import TEMPORARY, remove_partial_files, sha256, write_atomically
+from ident3d.loaders.format.manifest import Entry, entry_of
+from ident3d.loaders.format.shard import Shard, encode_shard
+from ident3d.loaders.layouts import published
+from ident3d.loaders.layouts.published import NO_CLASS, ORIGINS, Split
+from ident3d.loaders.layouts.tar_members import Place, places
+from ident3d.loaders.stores.lease import lease
+from ident3d.loaders.stores.store import local_folder
+from ident3d.processors import cores
+from ident3d.progress import progress_bar
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import made: images in all, and those of this run."""
+
+    path: Path
+    n: int
+    imported: int
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that is imported, in the order of our numbers: where each image lies, and the latents."""
+
+    images: Sequence[Place]
+    raw: NDArray[np.float32]
+    scene: NDArray[np.float32]
+    classes: NDArray[np.int8] | None
+
+
+def import_(
+    source: Path | str,
+    out: Path | str,
+    *,
+    split: str | None = None,
+    licence: str | None = None,
+    citation: str | None = None,
+    workers: int | None = None,
+    shard_size: int | None = None,
+    show_progress: bool = True,
+) -> Imported:
+    """Turn a dataset in a published layout, a folder or .tar or compressed .tar, into a dataset folder of ours.
+
+    Images of classes are numbered in turn, image k of class c before image k of class c + 1. The raw → scene mapping is
+    inferred from the two arrays and recorded. What an interrupted import has finished is kept by the next.
+    """
+    started = datetime.now(UTC)
+    source, out = local_folder(source), local_folder(out)
+    if not source.exists():
+        raise UserError(f"There is no folder or archive {source}.")
+    out.mkdir(parents=True, exist_ok=True)
+    beside = out.resolve()
+    scratch = beside.with_name(f"{TEMPORARY}{beside.name}-members")
+    with lease(out) as held:
+        remove_partial_files(out)
+        try:
+            files = places(source, published.wanted, scratch, show_progress)
+            above, chosen = published.choose_split(published.splits(files), split)
+            content = content_of(chosen)
+            settings = settings_of(source, above, content, licence, citation)
+            description = begin(out, settings, len(content.images), shard_size)
+            remove_partial_files(out / SHARDS)
+            jobs = plan(description, manifest.read_entries(out))
+            if not description.complete:
+                with progress_bar(description.n, "images", show=show_progress) as bar:
+                    bar.update(description.n - sum(job.count for job in jobs))
+                    for entry in run(out, settings, jobs, content, workers or cores()):
+                        held.check()
+                        manifest.append_entry(out, entry)
+                        bar.update(entry.count)
+                held.check()
+                description = finish(out, description, write_card)
+                record_run(out, started, imported=str(source.name), images=sum(job.count for job in jobs))
+        finally:
+            scratch.unlink(missing_ok=True)
+    return Imported(out, description.n, sum(job.count for job in jobs))
+
+
+def content_of(split: Split) -> Content:
+    """Latents and images of a split, checked against each other and put in our order."""
+    kinds = sorted(split.images)
+    if sorted(split.raw) != kinds or sorted(split.scene) != kinds or (NO_CLASS in kinds and len(kinds) > 1):
+        raise UserError("Images and latents are not there for the same classes.")
+    if max(kinds) > np.iinfo(np.int8).max:
+        raise UserError(f"There is no class {max(kinds)}.")
+    raws, scenes, order, found = [], [], [], []
+    for kind in kinds:
+        label = "" if kind == NO_CLASS else f"_{kind}"
+        raw = published.read_array(split.raw[kind], f"raw_latents{label}.npy", (10, 11))
+        scene = published.read_array(split.scene[kind], f"latents{label}.npy", (10,))
+        images = split.images[kind]
+        if not len(raw) == len(scene) == len(images):
+            raise UserError(
+                f"images{label} has {len(images)} pictures, raw_latents{label}.npy {len(raw)} rows, "
+                f"latents{label}.npy {len(scene)}."
+            )
+        if sorted(images) != list(range(len(images))):
+            missing = min(set(range(len(images))) - set(images))
+            raise UserError(f"images{label} lacks number {missing}.")
+        raws.append(raw)
+        scenes.append(scene)
+        order += [(number, kind) for number in range(len(images))]
+        found += [images[number] for number in range(len(images))]
+    if len({raw.shape[1] for raw in raws}) > 1:
+        raise UserError("The raw latents of the classes have different numbers of columns.")
+    turn = sorted(range(len(order)), key=order.__getitem__)
+    kind_of = np.array([order[i][1] for i in turn], np.int8)
+    return Content(
+        [found[i] for i in turn],
+        np.concatenate(raws)[turn],
+        np.concatenate(scenes)[turn],
+        None if NO_CLASS in kinds else kind_of,
+    )
+
+
+def settings_of(
+    source: Path, above: str, content: Content, licence: str | None, citation: str | None
+) -> dict[str, Any]:
+    """The settings as the manifest keeps them: the inferred world, and where everything comes from."""
+    causal = content.classes is not None
+    world, mapping = published.infer_world(content.raw, content.scene, causal)
+    world.check_raw(content.raw)
+    layout = "causal3dident" if causal else "3dident"
+    origin = asdict(ORIGINS[layout])
+    given = {"licence": licence, "citation": citation}
+    first = decode(content.images[0], None)
+    return {
+        "world": world.as_dict(),
+        "source": {
+            "kind": "import",
+            "layout": layout,
+            "from": source.name,
+            "split": above,
+            "raw_latents_sha256": sha256(content.raw.tobytes()),
+            "raw_to_scene": mapping,
+        },
+        "origin": origin | {name: value for name, value in given.items() if value},
+        "size": len(first),
+        "quality": None,
+        "material": "as imported",
+        "device": "unknown",
+        "versions": {"ident3d": version("ident3d")},
+    }
+
+
+def run(out: Path, settings: dict[str, Any], jobs: Sequence[Job], content: Content, workers: int) -> Any:
+    """Make the jobs' shards in worker processes; yields their entries as they are finished."""
+    parts = ((job, part(content, job)) for job in jobs)
+    if workers <= 1 or len(jobs) <= 1:
+        for job, own in parts:
+            yield import_shard(out, settings, job, own)
+        return
+    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=get_context("spawn")) as pool:
+        futures = [pool.submit(import_shard, out, settings, job, own) for job, own in parts]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def part(content: Content, job: Job) -> Content:
+    rows = slice(job.first, job.first + job.count)
+    classes = None if content.classes is None else content.classes[rows]
+    return Content(content.images[rows], content.raw[rows], content.scene[rows], classes)
+
+
+def import_shard(out: Path, settings: dict[str, Any], job: Job, own: Content) -> Entry:
+    """Decode one shard's pictures and write it."""
+    images = np.stack([decode(place, settings["size"]) for place in own.images])
+    index = np.arange(job.first, job.first + job.count, dtype=np.int64)
+    shard = Shard(images, own.raw, own.scene, index, own.classes)
+    data = encode_shard(shard, settings)
+    write_atomically(out / SHARDS / job.name, data)
+    return entry_of(job.name, shard, data)
+
+
+def decode(place: Place, size: int | None) -> NDArray[np.uint8]:
+    """A square picture as (size, size, 3) bytes; transparency is left out, Pillow's limit on pixels stays on."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(io.BytesIO(place.read()), formats=("PNG",)) as picture:
+                width, height = picture.size
+                if picture.mode not in ("RGB", "RGBA") or width != height or size not in (None, width):
+                    raise UserError(
+                        f"{place.path.name}: a picture is {width}×{height} {picture.mode}, where square RGB pictures "
+                        f"of one size are due."
+                    )
+                return np.asarray(picture)[..., :3].copy()
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise UserError(f"{place.path.name}: a picture is larger than Pillow's limit allows: {error}") from None
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{place.path.name}: a picture cannot be read ({error}).") from None

@@ -1,0 +1,184 @@
+"""The layouts in which 3DIdent and Causal3DIdent were published: names of files, and what they say of each other.
+
+3DIdent:        <split>/images/NNNNNN.png     <split>/raw_latents.npy     <split>/latents.npy
+Causal3DIdent:  <split>/images_c/NNNNN.png    <split>/raw_latents_c.npy   <split>/latents_c.npy   for each class c
+"""
+
+import io
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, Final
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ident3d.errors import UserError
+from ident3d.latents.names import ANGLES, HUES, NAMES, POSITIONS
+from ident3d.latents.worlds import World
+from ident3d.loaders.layouts.tar_members import Place
+
+IMAGE: Final = re.compile(r"(?:(.+)/)?images(?:_(\d{1,2}))?/(\d{1,9})\.png", re.ASCII)
+ARRAY: Final = re.compile(r"(?:(.+)/)?(raw_)?latents(?:_(\d{1,2}))?\.npy", re.ASCII)
+NO_CLASS: Final = -1
+TOLERANCE: Final = 1e-4  # of a scene value that the arrays' float32 may be off
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where published data come from, for the card."""
+
+    name: str
+    source: str
+    citation: str
+    licence: str = "that of the record, which names it"
+
+
+ORIGINS: Final = {
+    "3dident": Origin(
+        "3DIdent",
+        "https://zenodo.org/record/4502485",
+        "Zimmermann, Sharma, Schneider, Bethge, Brendel: Contrastive Learning Inverts the Data Generating Process, "
+        "ICML 2021",
+    ),
+    "causal3dident": Origin(
+        "Causal3DIdent",
+        "https://zenodo.org/record/4784282",
+        "von Kügelgen, Sharma, Gresele, Brendel, Schölkopf, Besserve, Locatello: Self-Supervised Learning with Data "
+        "Augmentations Provably Isolates Content from Style, NeurIPS 2021",
+    ),
+}
+
+
+@dataclass
+class Split:
+    """The files of one split by class (NO_CLASS without classes): image number → place, and the two arrays."""
+
+    images: dict[int, dict[int, Place]] = field(default_factory=dict)
+    raw: dict[int, Place] = field(default_factory=dict)
+    scene: dict[int, Place] = field(default_factory=dict)
+
+
+def wanted(name: str) -> bool:
+    """Whether a file belongs to the layout; what lies in hidden folders is stray."""
+    hidden = any(part.startswith(".") for part in PurePosixPath(name).parts)
+    return not hidden and bool(IMAGE.fullmatch(name) or ARRAY.fullmatch(name))
+
+
+def splits(files: Mapping[str, Place]) -> dict[str, Split]:
+    """The splits among the files by the folder that each is in; a folder without both arrays and images is none."""
+    found: dict[str, Split] = {}
+    for name, place in files.items():
+        if image := IMAGE.fullmatch(name):
+            above, kind, number = image.groups()
+            of_class = found.setdefault(above or "", Split()).images.setdefault(class_number(kind), {})
+            if int(number) in of_class:
+                raise UserError(f"Image {int(number)} is there twice: {name}.")
+            of_class[int(number)] = place
+        elif array := ARRAY.fullmatch(name):
+            above, raw, kind = array.groups()
+            split = found.setdefault(above or "", Split())
+            (split.raw if raw else split.scene)[class_number(kind)] = place
+    return {name: split for name, split in found.items() if split.images and split.raw and split.scene}
+
+
+def class_number(text: str | None) -> int:
+    return NO_CLASS if text is None else int(text)
+
+
+def choose_split(found: Mapping[str, Split], wished: str | None) -> tuple[str, Split]:
+    """The one split, or the wished one, by its folder's name or path: ``train`` stands for train or trainset."""
+    last = [PurePosixPath(above).name for above in found]
+    names = {name if last.count(name) == 1 else above: above for name, above in zip(last, found, strict=True)}
+    if not found:
+        raise UserError(
+            "No published layout was found: images/NNNNNN.png beside raw_latents.npy and latents.npy, or the same with "
+            "_c for each class."
+        )
+    if wished is None and len(found) == 1:
+        return next(iter(found.items()))
+    if wished is not None and wished in found:
+        return wished, found[wished]
+    for name in (wished, f"{wished}set"):
+        if name in names and last.count(name) == 1:
+            return names[name], found[names[name]]
+    listed = ", ".join(sorted(names))
+    raise UserError(f"The splits there are {listed}; choose one with --split, not {wished}." if wished else
+                    f"There are several splits ({listed}): choose one with --split.")  # fmt: skip
+
+
+def read_array(place: Place, name: str, columns: Iterable[int]) -> NDArray[np.float32]:
+    """A published array, (N, 10) or (N, 11) numbers, without pickle."""
+    try:
+        array = np.load(io.BytesIO(place.read()), allow_pickle=False)
+    except (ValueError, OSError, EOFError, BadZipFile, MemoryError) as error:
+        raise UserError(f"{name} cannot be read as a .npy file of numbers: {error}.") from None
+    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] not in columns or array.dtype.kind != "f":
+        raise UserError(f"{name} does not hold numbers in {' or '.join(map(str, columns))} columns.")
+    if not np.isfinite(array).all():
+        raise UserError(f"{name} holds values that are not finite.")
+    return array.astype(np.float32)
+
+
+def infer_world(raw: NDArray[np.float32], scene: NDArray[np.float32], causal: bool) -> tuple[World, dict[str, Any]]:
+    """The world whose raw → scene mapping explains both arrays, and the mapping found column by column.
+
+    Each column is fitted by scene = scale · raw + offset; a world has one scale for positions, angles and hues each and
+    no offset. Eleven raw columns are the periodic world's, whose mapping only has a position range. A column held at 0
+    tells nothing: its mapping is None, and a scale that no column tells is the world's default.
+    """
+    usual = World()
+    if raw.shape[1] == 11:
+        world = World("3dident-periodic", position_range=scale_of(raw, scene, POSITIONS, usual.position_range))
+        mapping: dict[str, Any] = {"kind": "periodic", "position_range": world.position_range}
+    else:
+        fits = {name: line(raw[:, k], scene[:, k]) for k, name in enumerate(NAMES)}
+        mapping = {"kind": "linear"} | {
+            name: fit and dict(zip(("scale", "offset"), fit, strict=True)) for name, fit in fits.items()
+        }
+        position, angle, hue = (
+            scale_of(raw, scene, group, default)
+            for group, default in (
+                (POSITIONS, usual.position_range),
+                (ANGLES, usual.angle_range),
+                (HUES, usual.hue_range),
+            )
+        )
+        scene_name = "causal3dident" if causal else "3dident"
+        world = World(scene_name, position_range=position, angle_range=angle, hue_range=hue)
+    off = np.abs(world.to_scene(raw) - scene)
+    if off.max() > TOLERANCE * max(1.0, world.position_range):
+        name = NAMES[int(off.max(axis=0).argmax())]
+        raise UserError(
+            f"latents.npy does not follow from raw_latents.npy as in any world known here: "
+            f"{name} is off by {off.max():.3g}."
+        )
+    return world, mapping
+
+
+def scale_of(raw: NDArray[np.float32], scene: NDArray[np.float32], group: slice, default: float) -> float:
+    """The scale that a group of columns shares, or the default where all of them are held at 0."""
+    fits = [fit for k in range(group.start, group.stop) if (fit := line(raw[:, k], scene[:, k]))]
+    return snapped(max(fits)[0], f"range of {NAMES[group][0]}") if fits else default
+
+
+def line(raw: NDArray[np.float32], scene: NDArray[np.float32]) -> tuple[float, float] | None:
+    """Least squares of scene = scale · raw + offset; a column held fixed gives the line through 0, or none at 0."""
+    x, y = raw.astype(np.float64), scene.astype(np.float64)
+    if np.ptp(x) < 1e-9:
+        return (float(y[0] / x[0]), 0.0) if x[0] else None
+    scale, offset = np.polyfit(x, y, 1)
+    return float(scale), float(offset)
+
+
+def snapped(scale: float, name: str) -> float:
+    """A fitted scale as the round number that it is within float32: a multiple of π/4 or of a quarter."""
+    for unit in (0.25, np.pi / 4):
+        near = round(scale / unit) * unit
+        if near > 0 and abs(scale - near) < TOLERANCE:
+            return float(near)
+    if not scale > 0:
+        raise UserError(f"latents.npy does not grow with raw_latents.npy: the {name} would be {scale:g}.")
+    return scale

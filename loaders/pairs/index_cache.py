@@ -1,0 +1,76 @@
+"""FAISS indexes in our own cache folder. An index is trained once and never read from a dataset or an archive.
+
+A file's name is the hash of what went into it, and its first 32 bytes are the hash of the rest: a file that is not just
+what we wrote is made again, and FAISS never parses it.
+"""
+
+import hashlib
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import platformdirs
+from numpy.typing import NDArray
+
+from ident3d.loaders.format.files import write_atomically
+
+TRAINING_POINTS = 256 * 1024  # 256 for each of 1,024 lists, as many as FAISS uses
+
+
+def cache_folder() -> Path:
+    """The folder for everything that can be made again, in the user's own cache."""
+    return Path(platformdirs.user_cache_dir("ident3d"))
+
+
+def cached_path(latents: NDArray[np.float32], factory: str) -> Path:
+    """Where the index of just these latents lies once it is built."""
+    import faiss
+
+    key = hashlib.sha256(f"{factory} {latents.shape} faiss {faiss.__version__}\n".encode())
+    key.update(latents.tobytes())
+    return cache_folder() / "indexes" / f"{key.hexdigest()}.faiss"
+
+
+def cached_index(latents: NDArray[np.float32], factory: str) -> Any:
+    """The FAISS index `factory` of the latents, from the cache or built and put there."""
+    path = cached_path(latents, factory)
+    index = load(path)
+    if index is None:
+        index = build(latents, factory)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, stamped(index))
+        except OSError as error:
+            warnings.warn(f"The index is not kept: {path.parent} cannot be written ({error.strerror}).", stacklevel=2)
+    return index
+
+
+def build(latents: NDArray[np.float32], factory: str) -> Any:
+    """Train on the latents and add them all."""
+    import faiss
+
+    index = faiss.index_factory(latents.shape[1], factory)
+    index.train(np.ascontiguousarray(latents[:TRAINING_POINTS]))
+    index.add(np.ascontiguousarray(latents))
+    return index
+
+
+def stamped(index: Any) -> bytes:
+    import faiss
+
+    data = faiss.serialize_index(index).tobytes()
+    return hashlib.sha256(data).digest() + data
+
+
+def load(path: Path) -> Any | None:
+    """The index in this file, or nothing where there is none or its hash does not match."""
+    import faiss
+
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    if hashlib.sha256(content[32:]).digest() != content[:32]:
+        return None
+    return faiss.deserialize_index(np.frombuffer(content, np.uint8, offset=32))

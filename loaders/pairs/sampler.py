@@ -1,0 +1,105 @@
+"""`PairSampler`: an anchor z, a draw z̃' ~ p(· | z), and the rendered image whose latents are nearest to it."""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ident3d.errors import UserError, unknown
+from ident3d.latents import Conditional, marginal
+from ident3d.latents.conditionals import ProductConditional, RejectedNormal
+from ident3d.loaders.pairs import variates as pair_streams
+from ident3d.loaders.pairs.search import Neighbours
+from ident3d.loaders.pairs.variates import ANCHOR, COLUMNS, MARGINAL, NEGATIVE, POSITIVE, Columns
+
+ANCHORS: Final = ("rendered", "marginal")
+
+
+class Pairs(NamedTuple):
+    """Image numbers of anchors, positives and, on request, hard negatives, (m,) each, with the drawn z̃' (m, d)."""
+
+    anchor: NDArray[np.int64]
+    positive: NDArray[np.int64]
+    negative: NDArray[np.int64] | None
+    drawn: NDArray[np.float64]
+
+
+class PairSampler:
+    """Pairs among images with these raw latents: pair k depends on (latents, classes, settings, seed, k) alone.
+
+    anchor    uniform over the images ("rendered"), or the one nearest to a draw from the uniform marginal ("marginal")
+    z̃'        ~ p(· | z), z the anchor's latents
+    positive  the image nearest to z̃' in L2 that is not the anchor, and shows its class where `classes` are given
+    negative  on request, the same with a second conditional
+    """
+
+    def __init__(
+        self,
+        latents: NDArray[np.float32],
+        conditional: Conditional,
+        *,
+        seed: int = 0,
+        anchors: str = "rendered",
+        search: str = "exact",
+        classes: NDArray[np.int8] | None = None,
+        negative: Conditional | None = None,
+    ) -> None:
+        for given in (conditional, negative):
+            if given is not None and latents.shape[1:] != (given.space.dim,):
+                raise UserError(f"A conditional on {given.space.dim} dimensions does not fit latents {latents.shape}.")
+        if latents.shape[1] > COLUMNS:
+            raise UserError(f"Pairs are drawn among latents of at most {COLUMNS} dimensions, not {latents.shape[1]}.")
+        if anchors not in ANCHORS:
+            raise unknown("way to choose anchors", anchors, ANCHORS)
+        self.latents, self.conditional, self.negative, self.anchors = latents, conditional, negative, anchors
+        self.seed = pair_streams.check_seed(seed)
+        self.neighbours = Neighbours(latents, search, classes)
+        self.marginal = marginal("uniform", conditional.space) if anchors == "marginal" else None
+        self.nearest_anchor = Neighbours(latents, search) if classes is not None and self.marginal else self.neighbours
+
+    def build(self) -> None:
+        """Build or load the search index now, so that worker processes forked later share it."""
+        self.neighbours.build()
+        if self.marginal:
+            self.nearest_anchor.build()
+
+    def pairs(self, numbers: ArrayLike) -> Pairs:
+        """The pairs with these numbers, a batch at a time through one index."""
+        numbers = np.asarray(numbers, np.int64)
+        if numbers.ndim != 1 or (numbers < 0).any():
+            raise UserError("Pairs are asked for by a list of whole numbers from 0.")
+        variates = pair_streams.uniforms(self.seed, numbers)
+        if self.marginal:
+            anchor = self.nearest_anchor.find(self.marginal.sample(len(numbers), Columns(variates[:, MARGINAL])))
+        else:
+            anchor = (variates[:, ANCHOR, 0] * len(self.latents)).astype(np.int64)
+        z = self.latents[anchor].astype(np.float64)
+        drawn = draw(self.conditional, z, self.seed, numbers, variates, POSITIVE)
+        positive = self.neighbours.find(drawn, other_than=anchor)
+        if self.negative is None:
+            return Pairs(anchor, positive, None, drawn)
+        away = draw(self.negative, z, self.seed, numbers, variates, NEGATIVE)
+        return Pairs(anchor, positive, self.neighbours.find(away, other_than=anchor), drawn)
+
+
+def draw(
+    conditional: Conditional,
+    z: NDArray[np.float64],
+    seed: int,
+    numbers: NDArray[np.int64],
+    variates: NDArray[np.float64],
+    purpose: int,
+) -> NDArray[np.float64]:
+    """z̃' ~ p(· | z) for each pair, from the variates of its number."""
+    if not rejects(conditional):
+        return np.asarray(conditional.sample(z, Columns(variates[:, purpose])))
+    # a count of variates that nobody knows beforehand: each pair draws from a generator of its own
+    generators = [pair_streams.repeated(seed, int(number), purpose) for number in numbers]
+    rows = [conditional.sample(z[i : i + 1], own.random) for i, own in enumerate(generators)]
+    return np.concatenate(rows) if rows else z
+
+
+def rejects(conditional: Conditional) -> bool:
+    """Whether it draws until it accepts, and so needs an unknown count of variates."""
+    parts = conditional.parts if isinstance(conditional, ProductConditional) else (conditional,)
+    return any(isinstance(part, RejectedNormal) for part in parts)

@@ -1,0 +1,156 @@
+"""Nearest rendered latents, many queries at a time: exactly by a k-d tree, or through FAISS.
+
+`exact` is the default. In the ten dimensions of these datasets a k-d tree looks at a few thousandths of 250,000 points
+and is proven right by its bounding boxes; FAISS' exact index computes all distances, three to nine times the work
+(`ident3d bench loader`). `ivf` is the papers' approximate index, and `flat` FAISS' exact one, on a GPU if it has one.
+"""
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ident3d.errors import UserError, unknown
+from ident3d.loaders.pairs.faiss_build import require_faiss
+from ident3d.loaders.pairs.index_cache import cached_index
+
+SEARCHES: Final = ("exact", "flat", "ivf")
+IVF: Final = "IVF1024_HNSW32,Flat"  # the papers' index
+NPROBE: Final = 10
+IVF_NEEDS: Final = 40_000  # about 39 points for each of its 1,024 lists, FAISS' own minimum to train them
+
+Latents: TypeAlias = NDArray[np.float32]
+Indices: TypeAlias = NDArray[np.int64]
+Nearest: TypeAlias = Callable[[NDArray[np.float64], int], Indices]  # queries (m, d), k → the k nearest rows, (m, k)
+
+
+def effective_search(search: str, n: int) -> str:
+    """The search that is used among n images: `ivf` needs many, and falls back to `exact` with a warning."""
+    if search not in SEARCHES:
+        raise unknown("search", search, SEARCHES)
+    if search == "ivf" and n < IVF_NEEDS:
+        warnings.warn(
+            f"{IVF} wants {IVF_NEEDS:,} images and there are {n:,}: the exact search is used instead.", stacklevel=2
+        )
+        return "exact"
+    return search
+
+
+def nearest_among(latents: Latents, search: str) -> Nearest:
+    """A function that finds the k rows of `latents` nearest to each query in L2."""
+    if search == "exact":
+        return k_d_tree(latents)
+    require_faiss()
+    return flat(latents) if search == "flat" else ivf(latents)
+
+
+def k_d_tree(latents: Latents) -> Nearest:
+    from scipy.spatial import cKDTree
+
+    tree = cKDTree(latents.astype(np.float64), leafsize=16)
+
+    def nearest(queries: NDArray[np.float64], k: int) -> Indices:
+        found = tree.query(queries, k=range(1, k + 1))[1]
+        return np.asarray(found, np.int64)
+
+    return nearest
+
+
+def flat(latents: Latents) -> Nearest:
+    import faiss
+
+    index: Any = faiss.IndexFlatL2(latents.shape[1])
+    if faiss_gpus():
+        index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)
+    index.add(latents)
+    return through_faiss(index)
+
+
+def faiss_gpus() -> int:
+    """How many GPUs FAISS can use."""
+    require_faiss()
+    import faiss
+
+    return int(faiss.get_num_gpus()) if hasattr(faiss, "StandardGpuResources") else 0
+
+
+def ivf(latents: Latents, nprobe: int = NPROBE) -> Nearest:
+    import faiss
+
+    index = cached_index(latents, IVF)
+    faiss.extract_index_ivf(index).nprobe = nprobe
+    return through_faiss(index)
+
+
+def through_faiss(index: Any) -> Nearest:
+    def nearest(queries: NDArray[np.float64], k: int) -> Indices:
+        return np.asarray(index.search(np.ascontiguousarray(queries, np.float32), k)[1], np.int64)
+
+    return nearest
+
+
+class Neighbours:
+    """Finds, for each query, the nearest rendered latent other than a given one, if so wished within a class.
+
+    Built when first asked, in each process; what is pickled is the latents alone.
+    """
+
+    def __init__(self, latents: Latents, search: str = "exact", classes: NDArray[np.int8] | None = None) -> None:
+        groups = [np.arange(len(latents))]
+        if classes is not None:
+            groups = [np.flatnonzero(classes == c) for c in np.unique(classes)]
+            search = effective_search(search, min(map(len, groups)))
+        self.search = effective_search(search, len(latents))
+        if min(map(len, groups), default=0) < 2:
+            where = "" if classes is None else "of every class "
+            raise UserError(f"A pair is two different images, so at least two {where}are needed.")
+        self.latents, self.classes, self.groups = latents, classes, groups
+        self._nearest: list[Nearest] | None = None
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the search runs on a GPU, which a forked process cannot use."""
+        return self.search == "flat" and faiss_gpus() > 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_nearest": None}
+
+    def build(self) -> None:
+        """Build or load the index now."""
+        if self._nearest is None:
+            self._nearest = [nearest_among(self.latents[group], self.search) for group in self.groups]
+
+    def find(self, queries: NDArray[np.float64], other_than: Indices | None = None) -> Indices:
+        """For each query (m, d) the nearest row, other than row other_than[i] and, with classes, of its class."""
+        self.build()
+        assert self._nearest is not None
+        result = np.empty(len(queries), np.int64)
+        if self.classes is not None and other_than is None:
+            raise ValueError("within which class is told by other_than")
+        own = None if self.classes is None or other_than is None else self.classes[other_than]
+        for group, nearest in zip(self.groups, self._nearest, strict=True):
+            rows = np.arange(len(queries)) if own is None else np.flatnonzero(own == self.class_of(group))
+            if not len(rows):
+                continue
+            if other_than is None:
+                result[rows] = group[nearest(queries[rows], 1)[:, 0]]
+                continue
+            found = nearest(queries[rows], 2)  # an approximate search may find fewer than two and says -1
+            indices = np.where(found < 0, -1, group[found])
+            taken = np.where((indices[:, 0] == other_than[rows]) | (indices[:, 0] < 0), indices[:, 1], indices[:, 0])
+            short = np.flatnonzero(taken < 0)
+            for row in short:
+                taken[row] = self._by_force(group, queries[rows[row]], int(other_than[rows[row]]))
+            result[rows] = taken
+        return result
+
+    def class_of(self, group: NDArray[np.intp]) -> int:
+        assert self.classes is not None
+        return int(self.classes[group[0]])
+
+    def _by_force(self, group: NDArray[np.intp], query: NDArray[np.float64], other_than: int) -> int:
+        distance = ((self.latents[group] - query) ** 2).sum(axis=1)
+        distance[group == other_than] = np.inf
+        return int(group[np.argmin(distance)])

@@ -1,0 +1,199 @@
+"""A lease on a place that is being written: one owner at a time, known by name, gone soon after its process is.
+
+A claim is a small file of its own, made only if its name is free, which a network file system and an object store both
+promise to decide. Its owner touches it every ten seconds. How old a touch is, the place's own clock says: the clocks
+of the hosts do not matter.
+"""
+
+import json
+import os
+import random
+import secrets
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Protocol
+
+from ident3d.errors import UserError
+from ident3d.loaders.format.files import FULL, TEMPORARY
+from ident3d.loaders.stores.owners import is_dead, name_of, owner_in, this_process
+
+PREFIX = ".lease-"
+BEAT_SECONDS = 10.0
+LAPSE_SECONDS = 60.0
+ATTEMPTS = 20
+
+
+class Busy(UserError):
+    """Another living process writes to the place."""
+
+
+class Claims(Protocol):
+    """The claims on one place, by number."""
+
+    def get(self, number: int) -> bytes | None: ...
+
+    def read(self) -> dict[int, bytes]: ...  # all of them
+
+    def ages(self) -> Mapping[int, float]: ...  # seconds since each was touched
+
+    def create(self, number: int, content: bytes) -> bool: ...  # False if there is one of this number
+
+    def touch(self, number: int) -> None: ...
+
+    def remove(self, number: int) -> None: ...
+
+
+class Unguarded(Exception):
+    """The place cannot make a file only if its name is free, so that no lease is to be had there."""
+
+
+class FolderClaims:
+    """Claims on a folder: files `.lease-1`, … in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{PREFIX}{number}"
+
+    def _paths(self) -> dict[int, Path]:
+        numbers = {path: path.name.removeprefix(PREFIX) for path in self.folder.glob(f"{PREFIX}*")}
+        return {int(number): path for path, number in numbers.items() if number.isdecimal()}
+
+    def get(self, number: int) -> bytes | None:
+        try:
+            return self._path(number).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def read(self) -> dict[int, bytes]:
+        found = {number: self.get(number) for number in self._paths()}
+        return {number: content for number, content in found.items() if content is not None}
+
+    def ages(self) -> dict[int, float]:
+        handle, name = mkstemp(prefix=TEMPORARY, dir=self.folder)  # its time is now, as the file system has it
+        try:
+            os.utime(handle)
+            now = os.fstat(handle).st_mtime
+        finally:
+            os.close(handle)
+            Path(name).unlink(missing_ok=True)
+        found = {}
+        for number, path in self._paths().items():
+            with suppress(FileNotFoundError), path.open("rb") as file:  # an open asks the server; a stat may be told
+                found[number] = now - os.fstat(file.fileno()).st_mtime  # what this host remembers
+        return found
+
+    def create(self, number: int, content: bytes) -> bool:
+        path = self._path(number)
+        try:
+            file = path.open("xb")
+        except FileExistsError:
+            return False
+        try:
+            with file:
+                file.write(content)
+        except OSError:
+            path.unlink(missing_ok=True)  # a full disk: not even a claim finds room
+            raise
+        return True
+
+    def touch(self, number: int) -> None:
+        os.utime(self._path(number))
+
+    def remove(self, number: int) -> None:
+        self._path(number).unlink(missing_ok=True)
+
+
+class Lease:
+    """A lease that this process took. `check` says whether it still holds it."""
+
+    def __init__(self, place: str, claims: Claims | None, number: int, content: bytes) -> None:
+        self.place, self.claims, self.number, self.content = place, claims, number, content
+
+    def check(self) -> None:
+        """Raise unless the lease is still ours: called before every write that two owners must not both make."""
+        if self.claims and not self._is_ours():
+            others = [name_of(owner_in(content)) for _, content in sorted(self.claims.read().items())]
+            raise UserError(
+                f"This process gave no sign of life for so long that {others[-1] if others else 'another process'} "
+                f"took over the writing of {self.place}; it stops here, and all that it finished is kept."
+            )
+
+    def _is_ours(self) -> bool:
+        return self.claims is not None and self.claims.get(self.number) == self.content
+
+    def beat(self, stop: threading.Event, seconds: float) -> None:
+        """Touch the claim every so many seconds until told to stop, or until it is another's."""
+        assert self.claims
+        while not stop.wait(seconds):
+            with suppress(OSError, UserError):  # a moment's trouble with the network; `check` has the last word
+                if not self._is_ours():
+                    return
+                self.claims.touch(self.number)
+
+    def release(self) -> None:
+        if self.claims and self._is_ours():
+            self.claims.remove(self.number)
+
+
+@contextmanager
+def lease(folder: Path, *, beat_seconds: float = BEAT_SECONDS, lapse_seconds: float = LAPSE_SECONDS) -> Iterator[Lease]:
+    """Hold the folder for writing; refuse, naming the owner, while another living process has it.
+
+    A lease lapses when its owner has not touched it for `lapse_seconds`, or at once when its process ran on this host
+    and is dead.
+    """
+    with lease_on(str(folder), FolderClaims(folder), beat_seconds, lapse_seconds) as held:
+        yield held
+
+
+@contextmanager
+def lease_on(place: str, claims: Claims, beat_seconds: float, lapse_seconds: float) -> Iterator[Lease]:
+    """Hold the place on which these claims are made; where none can be, warn once and go on unguarded."""
+    content = json.dumps(this_process() | {"id": secrets.token_hex(16)}).encode()
+    try:
+        held = Lease(place, claims, take(place, claims, content, lapse_seconds), content)
+    except Unguarded as error:
+        warnings.warn(f"{place} is not guarded against a second writer: {error}.", stacklevel=4)
+        yield Lease(place, None, 0, content)
+        return
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        raise UserError(f"{place} cannot be written: {error.strerror or error}.") from None
+    stop = threading.Event()
+    heart = threading.Thread(target=held.beat, args=(stop, beat_seconds), name="ident3d-lease", daemon=True)
+    heart.start()
+    try:
+        yield held
+    finally:
+        stop.set()
+        heart.join(timeout=beat_seconds)
+        with suppress(OSError, UserError):
+            held.release()
+
+
+def take(place: str, claims: Claims, content: bytes, lapse_seconds: float) -> int:
+    """Make a claim, and with it remove those that lapsed; its number. A living owner is an error that names it."""
+    for _ in range(ATTEMPTS):
+        there = claims.read()
+        ages = claims.ages() if there else {}
+        for number, other in there.items():
+            if not is_dead(owner_in(other)) and ages.get(number, 0.0) < lapse_seconds:
+                raise Busy(f"{place} is being written by {name_of(owner_in(other))}; wait for it, or stop it.")
+        number = max(there, default=0) + 1
+        if claims.create(number, content):
+            # Two that looked at different times may each have made a claim; whoever sees another's withdraws its own.
+            if {**claims.read(), number: content} == {**there, number: content}:
+                for lapsed in there:
+                    claims.remove(lapsed)
+                return number
+            claims.remove(number)
+        time.sleep(random.uniform(0, 0.05))
+    raise Busy(f"Many processes want to write {place} at this moment; try again.")

@@ -1,0 +1,76 @@
+"""The lease on an object store: a claim is an object that the store makes only if its name is free."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from secrets import token_hex
+
+from ident3d.loaders.stores.lease import BEAT_SECONDS, LAPSE_SECONDS, Lease, Unguarded, lease_on
+from ident3d.loaders.stores.store import Store
+
+FOLDER = "lease"
+BEAT = "beat"
+
+
+class StoreClaims:
+    """Claims on a store's dataset: objects `lease/1`, …, each with `lease/1.beat`, written at every heartbeat.
+
+    A claim itself is written once, by a conditional write (If-None-Match), and never again: a heartbeat that comes too
+    late can harm nobody.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def _numbers(self) -> list[int]:
+        return sorted(int(name) for name in self.store.sizes(FOLDER) if name.isdecimal())
+
+    def get(self, number: int) -> bytes | None:
+        return self.store.get(f"{FOLDER}/{number}")
+
+    def read(self) -> dict[int, bytes]:
+        found = {number: self.get(number) for number in self._numbers()}
+        return {number: content for number, content in found.items() if content is not None}
+
+    def ages(self) -> dict[int, float]:
+        mark = f"{FOLDER}/now-{token_hex(8)}"  # its time is now, as the store has it
+        try:
+            self.store.put(mark, b"")
+            now = self.store.modified(mark)
+        finally:
+            self.store.remove(mark)
+        found = {}
+        for number in self._numbers():
+            times = [self.store.modified(f"{FOLDER}/{number}{beat}") for beat in ("", f".{BEAT}")]
+            signs = [time for time in times if time]
+            if now and signs:
+                found[number] = (now - max(signs)).total_seconds()
+        return found
+
+    def create(self, number: int, content: bytes) -> bool:
+        name = f"{FOLDER}/{number}"
+        if not self.store.conditional:
+            raise Unguarded("ident3d knows of no conditional writes there")
+        if not self.store.create(name, content):
+            return False
+        if self.store.create(name, content + b" "):
+            self.remove(number)
+            raise Unguarded("it overwrites an object where it was asked to make a new one only")
+        return True
+
+    def touch(self, number: int) -> None:
+        self.store.put(f"{FOLDER}/{number}.{BEAT}", b"")
+        if self.get(number) is None:  # removed meanwhile: nobody else would remove this
+            self.store.remove(f"{FOLDER}/{number}.{BEAT}")
+
+    def remove(self, number: int) -> None:
+        self.store.remove(f"{FOLDER}/{number}.{BEAT}")
+        self.store.remove(f"{FOLDER}/{number}")
+
+
+@contextmanager
+def lease_on_store(
+    store: Store, *, beat_seconds: float = BEAT_SECONDS, lapse_seconds: float = LAPSE_SECONDS
+) -> Iterator[Lease]:
+    """Hold the store's dataset for writing, as `lease` holds a folder; warn where a store has no conditional writes."""
+    with lease_on(store.url, StoreClaims(store), beat_seconds, lapse_seconds) as held:
+        yield held

@@ -31,12 +31,12 @@ if TYPE_CHECKING:  # what editors and type checkers see of the names that load o
     from ident3d.reproducing import reproduce as reproduce
     from ident3d.schedulers import Cluster as Cluster
     from ident3d.shapes.library import meshes as meshes
-    from ident3d.training.evaluating import encode as encode
-    from ident3d.training.evaluating import evaluate_run as evaluate_run
-    from ident3d.training.settings import Settings as Settings
-    from ident3d.training.synthetic import Synthetic as Synthetic
-    from ident3d.training.theory import mixing as mixing
-    from ident3d.training.trainer import train as train
+    from ident3d.training.images.evaluate import encode as encode
+    from ident3d.training.images.evaluate import evaluate_run as evaluate_run
+    from ident3d.training.images.settings import Settings as Settings
+    from ident3d.training.images.train import train as train
+    from ident3d.training.mixing.settings import Synthetic as Synthetic
+    from ident3d.training.mixing.train import mixing as mixing
 
 __version__ = "0.1.0"
 
@@ -47,15 +47,15 @@ _HOME: dict[str, str] = {
     "PairDataset": "ident3d.loaders.datasets.pair_dataset",
     "PairSampler": "ident3d.loaders.pairs.sampler",
     "Recipe": "ident3d.recipe",
-    "Settings": "ident3d.training.settings",
-    "Synthetic": "ident3d.training.synthetic",
+    "Settings": "ident3d.training.images.settings",
+    "Synthetic": "ident3d.training.mixing.settings",
     "UserError": "ident3d.errors",
     "World": "ident3d.latents.worlds",
     "doctor": "ident3d.health",
-    "encode": "ident3d.training.evaluating",
+    "encode": "ident3d.training.images.evaluate",
     "estimate": "ident3d.estimates",
     "evaluate": "ident3d.metrics.evaluation",
-    "evaluate_run": "ident3d.training.evaluating",
+    "evaluate_run": "ident3d.training.images.evaluate",
     "export": "ident3d.loaders.layouts.exporting",
     "graph": "ident3d.graph_picture",
     "import_": "ident3d.loaders.layouts.importing",
@@ -63,13 +63,13 @@ _HOME: dict[str, str] = {
     "info": "ident3d.overview",
     "make_loader": "ident3d.loaders.batches.loader",
     "meshes": "ident3d.shapes.library",
-    "mixing": "ident3d.training.theory",
+    "mixing": "ident3d.training.mixing.train",
     "pack": "ident3d.loaders.folders.packed",
     "pairs": "ident3d.loaders.datasets.pair_widths",
     "preview": "ident3d.pictures",
     "render": "ident3d.rendering",
     "reproduce": "ident3d.reproducing",
-    "train": "ident3d.training.trainer",
+    "train": "ident3d.training.images.train",
     "traverse": "ident3d.pictures",
     "verify": "ident3d.loaders.folders.verify",
 }

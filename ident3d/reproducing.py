@@ -10,12 +10,12 @@ from ident3d.cells import LEFT, Cell, Say
 from ident3d.errors import UserError
 from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.folders.folder import differences
-from ident3d.training import experiments
 from ident3d.training.comparison import of_images, write_tables
-from ident3d.training.experiments import EXPERIMENTS, Data, Experiment
+from ident3d.training.experiments import experiment as experiments
+from ident3d.training.experiments.experiment import EXPERIMENTS, Data, Experiment
+from ident3d.training.experiments.mixing_tables import THEORY
+from ident3d.training.images.settings import check_seed
 from ident3d.training.results import finished_results
-from ident3d.training.settings import check_seed
-from ident3d.training.theory_experiments import THEORY
 
 
 def reproduce(

@@ -17,18 +17,18 @@ from ident3d.loaders.format.latents_source import drawn
 from ident3d.loaders.stores.lease import Busy
 from ident3d.memory import keep_memory
 from ident3d.recipe import Recipe
-from ident3d.training import experiments
-from ident3d.training.evaluating import evaluate_run
-from ident3d.training.experiments import Data, Experiment
-from ident3d.training.identity import identity_r2
-from ident3d.training.log import read_log
-from ident3d.training.parts import pairing
-from ident3d.training.precision import chosen_precision, seconds_of_pass
-from ident3d.training.processes import device_of, on_device
-from ident3d.training.report import read_scores, write_report
-from ident3d.training.run import circumstances, new_encoder
-from ident3d.training.settings import Settings, completed, moving_latents
-from ident3d.training.trainer import train
+from ident3d.training.experiments import experiment as experiments
+from ident3d.training.experiments.experiment import Data, Experiment
+from ident3d.training.images.evaluate import evaluate_run
+from ident3d.training.images.identity import identity_r2
+from ident3d.training.images.run import circumstances, new_encoder
+from ident3d.training.images.settings import Settings, completed, moving_latents
+from ident3d.training.images.setup import pairing
+from ident3d.training.images.train import train
+from ident3d.training.loop.devices import device_of, on_device
+from ident3d.training.loop.log import read_log
+from ident3d.training.loop.precision import chosen_precision, seconds_of_pass
+from ident3d.training.report.report import read_scores, write_report
 
 WIDTH_PAIRS = 5000
 

@@ -17,13 +17,13 @@ from ident3d.errors import UserError
 from ident3d.loaders.stores.lease import Busy
 from ident3d.processors import cores
 from ident3d.progress import progress_bar
-from ident3d.training.log import read_log
-from ident3d.training.processes import device_of, torch_threads
-from ident3d.training.run import circumstances
-from ident3d.training.synthetic import completed
-from ident3d.training.theory import mixing, seconds_of_step
-from ident3d.training.theory_rows import Latents
-from ident3d.training.theory_scores import score
+from ident3d.training.experiments.mixing_rows import Latents
+from ident3d.training.images.run import circumstances
+from ident3d.training.loop.devices import device_of, torch_threads
+from ident3d.training.loop.log import read_log
+from ident3d.training.mixing.scores import score
+from ident3d.training.mixing.settings import completed
+from ident3d.training.mixing.train import mixing, seconds_of_step
 
 POLL = 0.2  # seconds between looks at the processes
 SAVE_EVERY, LOG_EVERY = 500, 50

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ident3d.errors import UserError
 from ident3d.progress import progress_bar
-from ident3d.training.losses import delta_contrastive, info_nce
+from ident3d.training.losses.contrastive import delta_contrastive, info_nce
 
 MIB = 2**20
 Loss = Callable[[Tensor, Tensor], Tensor]

@@ -13,9 +13,9 @@ from ident3d.bench.losses import naive_delta, naive_sphere
 from ident3d.errors import UserError
 from ident3d.memory import keep_memory
 from ident3d.progress import progress_bar
-from ident3d.training.processes import torch_threads
-from ident3d.training.synthetic import Synthetic
-from ident3d.training.theory import Mixed, built, one_step, optimiser_of
+from ident3d.training.loop.devices import torch_threads
+from ident3d.training.mixing.settings import Synthetic
+from ident3d.training.mixing.train import Mixed, built, one_step, optimiser_of
 
 CPU = torch.device("cpu")
 WARM_UP = 1

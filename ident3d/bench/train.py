@@ -16,12 +16,12 @@ from ident3d.errors import UserError
 from ident3d.loaders.batches.loader import make_loader
 from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.progress import progress_bar
-from ident3d.training.log import read_log
-from ident3d.training.precision import cpu_has_bf16
-from ident3d.training.processes import torch_threads
-from ident3d.training.run import new_encoder
-from ident3d.training.settings import Settings, completed
-from ident3d.training.trainer import train
+from ident3d.training.images.run import new_encoder
+from ident3d.training.images.settings import Settings, completed
+from ident3d.training.images.train import train
+from ident3d.training.loop.devices import torch_threads
+from ident3d.training.loop.log import read_log
+from ident3d.training.loop.precision import cpu_has_bf16
 
 WARM_UP = 2
 

@@ -18,6 +18,6 @@ def encode(run: Path, directory: Path | str, out: Path | None, encoder: str | No
 
     The codes come in the images' order, float32, (images, codes); an .h5 file holds the raw latents as well.
     """
-    from ident3d.training.evaluating import encode
+    from ident3d.training.images.evaluate import encode
 
     click.echo(f"Codes: {encode(run, directory, out, encoder=encoder, device=device)}")

@@ -39,8 +39,8 @@ def evaluate(
 
     Prints and writes down every score, with the values per latent, and renews the run's report.
     """
-    from ident3d.training.evaluating import evaluate_run
-    from ident3d.training.report import write_report
+    from ident3d.training.images.evaluate import evaluate_run
+    from ident3d.training.report.report import write_report
 
     found = evaluate_run(
         run,

@@ -101,9 +101,9 @@ def mixing(
       ident3d mixing --encoder 256x4 --whiten --bound match --batch 1024 --lr 3e-3 --schedule cosine --steps 2000
       ident3d mixing --lambda 5,25                      AnInfoNCE: five latents at 5, five at 25
     """
-    from ident3d.training.synthetic import Synthetic
-    from ident3d.training.theory import mixing
-    from ident3d.training.theory_scores import score, text
+    from ident3d.training.mixing.scores import score, text
+    from ident3d.training.mixing.settings import Synthetic
+    from ident3d.training.mixing.train import mixing
 
     settings = Synthetic(
         **options,

@@ -92,11 +92,11 @@ def train(
       ident3d train --supervised                        the ceiling
       torchrun --nproc-per-node 8 -m ident3d train      eight GPUs
     """
-    from ident3d.training.finishing import finish
-    from ident3d.training.folders import training_folder
-    from ident3d.training.processes import rank
-    from ident3d.training.settings import Settings
-    from ident3d.training.trainer import train
+    from ident3d.training.images.settings import Settings
+    from ident3d.training.images.train import train
+    from ident3d.training.images.which_dataset import training_folder
+    from ident3d.training.loop.devices import rank
+    from ident3d.training.report.finish import finish
 
     if directory is None:
         directory = training_folder(None, root)[0]

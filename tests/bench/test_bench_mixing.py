@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from ident3d.bench.mixing import CASES, CPU
 from ident3d.cli import main
-from ident3d.training.synthetic import Synthetic
-from ident3d.training.theory import built
+from ident3d.training.mixing.settings import Synthetic
+from ident3d.training.mixing.train import built
 
 
 @pytest.mark.parametrize("name", CASES)

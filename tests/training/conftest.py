@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from synthetic import make_dataset
 
-from ident3d.training.settings import Settings
-from ident3d.training.trainer import train
+from ident3d.training.images.settings import Settings
+from ident3d.training.images.train import train
 
 SETTINGS = Settings(encoder="tiny:plain", batch=32, steps=3)
 

@@ -10,10 +10,10 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from ident3d.training.accumulation import accumulated_backward
-from ident3d.training.anisotropic import Precision, an_info_nce
-from ident3d.training.losses import alignment_uniformity, delta_contrastive, info_nce, two_view_info_nce
-from ident3d.training.ranks import average_gradients, first_row, gather
+from ident3d.training.loop.accumulation import accumulated_backward
+from ident3d.training.losses.aninfonce import Precision, an_info_nce
+from ident3d.training.losses.contrastive import alignment_uniformity, delta_contrastive, info_nce, two_view_info_nce
+from ident3d.training.losses.gather import average_gradients, first_row, gather
 
 JOINT, WIDTH, DIM = 12, 6, 4
 PRECISION = Precision(DIM, generator=torch.Generator().manual_seed(1)).double()

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from ident3d.errors import UserError
-from ident3d.training.encoders import Encoder, encoder, parameter_groups
-from ident3d.training.resnet import ResNet, resnet18, resnet34, resnet50
-from ident3d.training.spaces import Box, OutputSpace, Product, Sphere, Unbounded, output_space
+from ident3d.training.encoders.image_encoder import Encoder, encoder, parameter_groups
+from ident3d.training.encoders.output_spaces import Box, OutputSpace, Product, Sphere, Unbounded, output_space
+from ident3d.training.encoders.resnet import ResNet, resnet18, resnet34, resnet50
 
 # trained parameters with 1,000 classes, as everybody's checkpoints have them
 SIZES = {resnet18: 11_689_512, resnet34: 21_797_672, resnet50: 25_557_032}

@@ -11,13 +11,13 @@ from torch import nn
 from ident3d.loaders.batches.loader import make_loader
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_dataset import PairDataset
-from ident3d.training.augmentations import Augmentation
-from ident3d.training.encoders import Encoder, parameter_groups
-from ident3d.training.losses import delta_contrastive, hard_negatives, two_view_info_nce
-from ident3d.training.pixels import Pixels
-from ident3d.training.similarities import minus_power
-from ident3d.training.spaces import Box, OutputSpace, Sphere
-from ident3d.training.views import AugmentedViews, MakeViews, PairViews
+from ident3d.training.encoders.image_encoder import Encoder, parameter_groups
+from ident3d.training.encoders.output_spaces import Box, OutputSpace, Sphere
+from ident3d.training.losses.contrastive import delta_contrastive, hard_negatives, two_view_info_nce
+from ident3d.training.losses.similarities import minus_power
+from ident3d.training.views.augmentations import Augmentation
+from ident3d.training.views.pixels import Pixels
+from ident3d.training.views.views import AugmentedViews, MakeViews, PairViews
 
 CPU = torch.device("cpu")
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from ident3d.training.anisotropic import an_info_nce
-from ident3d.training.losses import (
+from ident3d.training.losses.aninfonce import an_info_nce
+from ident3d.training.losses.contrastive import (
     alignment,
     alignment_uniformity,
     delta_contrastive,

@@ -11,9 +11,9 @@ from one_rank import JOINT, gradients
 from torch import Tensor, nn
 
 from ident3d.errors import UserError
-from ident3d.training.accumulation import accumulated_backward
-from ident3d.training.losses import info_nce
-from ident3d.training.ranks import average_gradients, first_row, gather
+from ident3d.training.loop.accumulation import accumulated_backward
+from ident3d.training.losses.contrastive import info_nce
+from ident3d.training.losses.gather import average_gradients, first_row, gather
 
 
 def test_two_ranks_have_the_gradients_of_one_process(tmp_path: Path) -> None:

@@ -11,10 +11,9 @@ from torch import Tensor
 from torch.nn.functional import normalize as unit
 
 from ident3d.errors import UserError
-from ident3d.training import logsum
-from ident3d.training.anisotropic import Precision, an_info_nce
-from ident3d.training.logsum import log_sum_dot, log_sum_power
-from ident3d.training.losses import (
+from ident3d.training.losses import log_sum as logsum
+from ident3d.training.losses.aninfonce import Precision, an_info_nce
+from ident3d.training.losses.contrastive import (
     alignment_uniformity,
     delta_contrastive,
     ensemble,
@@ -22,8 +21,9 @@ from ident3d.training.losses import (
     info_nce,
     two_view_info_nce,
 )
-from ident3d.training.similarities import minus_quadratic
-from ident3d.training.supervised import mean_squared_error, r2
+from ident3d.training.losses.log_sum import log_sum_dot, log_sum_power
+from ident3d.training.losses.regression import mean_squared_error, r2
+from ident3d.training.losses.similarities import minus_quadratic
 
 POWERS = [1.0, 1.5, 2.0, 3.0, 4.5]
 law = settings(max_examples=25, deadline=None)  # deadline off: the machine may be busy with other work

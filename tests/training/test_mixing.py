@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from ident3d.errors import UserError
-from ident3d.training.mixing import SLOPE, Whitening, best_condition, mixing_named, new_mixing
+from ident3d.training.mixing.generator import SLOPE, Whitening, best_condition, mixing_named, new_mixing
 
 
 def latents(count: int = 200, dim: int = 10) -> torch.Tensor:

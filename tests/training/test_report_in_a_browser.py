@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 from synthetic import make_dataset
 
-from ident3d.training.evaluating import evaluate_run
-from ident3d.training.report import write_report
-from ident3d.training.settings import Settings
-from ident3d.training.trainer import train
+from ident3d.training.images.evaluate import evaluate_run
+from ident3d.training.images.settings import Settings
+from ident3d.training.images.train import train
+from ident3d.training.report.report import write_report
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = {"wide": 1200, "narrow": 380}

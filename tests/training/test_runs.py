@@ -9,10 +9,10 @@ from click.testing import CliRunner, Result
 from synthetic import make_dataset
 
 from ident3d.cli import main
-from ident3d.training.evaluating import evaluate_run
-from ident3d.training.run import open_run
-from ident3d.training.settings import Settings
-from ident3d.training.trainer import train
+from ident3d.training.images.evaluate import evaluate_run
+from ident3d.training.images.run import open_run
+from ident3d.training.images.settings import Settings
+from ident3d.training.images.train import train
 
 TINY = ["--encoder", "tiny:plain", "--batch", "32", "--steps", "3", "--workers", "0", "--device", "cpu"]
 

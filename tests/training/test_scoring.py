@@ -16,13 +16,13 @@ from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.folder import Description, read_description
 from ident3d.loaders.format.files import write_json
-from ident3d.training.evaluating import encode, evaluate_run
-from ident3d.training.finishing import finish
-from ident3d.training.folders import overlaps
-from ident3d.training.report import write_report
-from ident3d.training.run import open_run, trained_encoder
-from ident3d.training.settings import Settings
-from ident3d.training.trainer import train
+from ident3d.training.images.evaluate import encode, evaluate_run
+from ident3d.training.images.run import open_run, trained_encoder
+from ident3d.training.images.settings import Settings
+from ident3d.training.images.train import train
+from ident3d.training.images.which_dataset import overlaps
+from ident3d.training.report.finish import finish
+from ident3d.training.report.report import write_report
 
 SETTINGS = Settings(encoder="tiny:plain", batch=32, steps=3)
 

@@ -10,12 +10,12 @@ from torch import nn
 
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
-from ident3d.training.log import Log
-from ident3d.training.precision import SMALLEST_IN_BF16, chosen_precision, cpu_has_bf16
-from ident3d.training.processes import device_of, place
-from ident3d.training.resnet import resnet18
-from ident3d.training.settings import Settings, completed
-from ident3d.training.steps import rate_factor
+from ident3d.training.encoders.resnet import resnet18
+from ident3d.training.images.settings import Settings, completed
+from ident3d.training.loop.devices import device_of, place
+from ident3d.training.loop.log import Log
+from ident3d.training.loop.precision import SMALLEST_IN_BF16, chosen_precision, cpu_has_bf16
+from ident3d.training.loop.steps import rate_factor
 
 FAULTS = """
 import resource, sys, torch

@@ -16,17 +16,18 @@ from click.testing import CliRunner
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders.stores.lease import PREFIX
-from ident3d.training import checkpoint, theory
-from ident3d.training.anisotropic import an_info_nce
-from ident3d.training.by_lambda import blocks, halves
-from ident3d.training.ground_truth import global_minimum, stretched_precision
-from ident3d.training.log import read_log
-from ident3d.training.sampling import sampler
-from ident3d.training.synthetic import CONDITIONALS, MARGINALS, Synthetic, completed, spread_out
-from ident3d.training.theory import built, mixing
-from ident3d.training.theory_folder import default_name
-from ident3d.training.theory_loss import TheoryLoss
-from ident3d.training.theory_scores import score, text
+from ident3d.training.loop import checkpoint
+from ident3d.training.loop.log import read_log
+from ident3d.training.losses.aninfonce import an_info_nce
+from ident3d.training.mixing import train as theory
+from ident3d.training.mixing.by_lambda import blocks, halves
+from ident3d.training.mixing.ground_truth import global_minimum, stretched_precision
+from ident3d.training.mixing.loss import TheoryLoss
+from ident3d.training.mixing.run import default_name
+from ident3d.training.mixing.sampling import sampler
+from ident3d.training.mixing.scores import score, text
+from ident3d.training.mixing.settings import CONDITIONALS, MARGINALS, Synthetic, completed, spread_out
+from ident3d.training.mixing.train import built, mixing
 
 SMALL = Synthetic(dim=4, encoder="32x2", whiten=True, bound=None, batch=128, steps=12, lr=3e-3, schedule="cosine")
 CPU = torch.device("cpu")

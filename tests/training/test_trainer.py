@@ -23,11 +23,12 @@ from synthetic import make_dataset
 from ident3d.errors import UserError
 from ident3d.loaders.format.files import TEMPORARY
 from ident3d.loaders.stores.lease import PREFIX, Busy, lease
-from ident3d.training import checkpoint, parts
-from ident3d.training.log import read_log
-from ident3d.training.run import open_run
-from ident3d.training.settings import Settings
-from ident3d.training.trainer import train
+from ident3d.training.images import setup as parts
+from ident3d.training.images.run import open_run
+from ident3d.training.images.settings import Settings
+from ident3d.training.images.train import train
+from ident3d.training.loop import checkpoint
+from ident3d.training.loop.log import read_log
 
 HERE = Path(__file__).parent
 N = 64

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from ident3d.errors import UserError
-from ident3d.training.augmentations import Augmentation, augment_pair, turned
-from ident3d.training.pixels import Pixels
-from ident3d.training.views import AugmentedViews, PairViews
+from ident3d.training.views.augmentations import Augmentation, augment_pair, turned
+from ident3d.training.views.pixels import Pixels
+from ident3d.training.views.views import AugmentedViews, PairViews
 
 CPU = torch.device("cpu")
 PIXELS = Pixels((0.2, 0.4, 0.6), (0.1, 0.2, 0.4))

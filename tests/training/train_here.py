@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from ident3d.training.settings import Settings
-from ident3d.training.trainer import train
+from ident3d.training.images.settings import Settings
+from ident3d.training.images.train import train
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

@@ -1,0 +1,86 @@
+"""Encoders f: a backbone with 10·d outputs, LeakyReLU, a linear layer to d, and an output space."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ident3d.errors import UserError, unknown
+from ident3d.training.encoders.output_spaces import OutputSpace
+from ident3d.training.encoders.resnet import resnet18, resnet34, resnet50
+from ident3d.training.loop.own_code import own_code, own_module
+from ident3d.training.losses.log_sum import wide
+
+BACKBONES: dict[str, Callable[[int], nn.Module]] = {
+    "resnet18": resnet18,
+    "resnet34": resnet34,
+    "resnet50": resnet50,
+}
+FEATURES_PER_CODE = 10
+
+
+class Encoder(nn.Module):
+    """f(x) = space(W LeakyReLU(backbone(x)) + b): images (N, 3, H, W) → codes (N, d).
+
+    Under autocast the backbone computes in 16 bits, the head and the space in float32. `name` is the backbone's.
+    """
+
+    def __init__(self, backbone: nn.Module, space: OutputSpace, name: str = "resnet18") -> None:
+        super().__init__()
+        self.name = name
+        self.backbone = backbone
+        self.head = nn.Sequential(nn.LeakyReLU(), nn.Linear(FEATURES_PER_CODE * space.dim, space.dim))
+        self.space = space
+
+    def forward(self, images: Tensor) -> Tensor:
+        if ":" in self.name:
+            with own_code("encoder", self.name):
+                features = self.backbone(images)
+        else:
+            features = self.backbone(images)
+        wanted = FEATURES_PER_CODE * self.space.dim
+        shape = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+        if shape != (len(images), wanted):
+            raise UserError(
+                f"The encoder's backbone gives features of shape {shape} where ({len(images)}, {wanted}) are needed, "
+                f"{FEATURES_PER_CODE} for each of {self.space.dim} codes."
+            )
+        with torch.autocast(features.device.type, enabled=False):  # 16 bits would round codes before they are compared
+            codes: Tensor = self.space(self.head(wide(features)))
+        return codes
+
+
+def encoder(name: str, space: OutputSpace) -> Encoder:
+    """An encoder into `space`: resnet18, resnet34, resnet50, or a backbone of your own as "package.module:name".
+
+    The name stands for a class or function that is called with the number of outputs, 10·d, or for an nn.Module that
+    has as many.
+    """
+    outputs = FEATURES_PER_CODE * space.dim
+    if ":" not in name:
+        if name not in BACKBONES:
+            raise unknown("encoder", name, [*BACKBONES, "package.module:name"])
+        return Encoder(BACKBONES[name](outputs), space)
+    return Encoder(own_module("encoder", name, outputs=outputs), space, name)
+
+
+def parameter_groups(
+    module: nn.Module, lr: float, own: Mapping[type[nn.Module], float] | None = None
+) -> list[dict[str, Any]]:
+    """The optimiser's groups: what is trained in `module` at `lr`, or inside modules of a type in `own` at its rate.
+
+    `parameter_groups(encoder, 1e-4, {OutputSpace: 2e-3})` lets a learnable bound move twenty times as fast.
+    """
+    rates = {
+        parameter: rate
+        for kind, rate in (own or {}).items()
+        for part in module.modules()
+        if isinstance(part, kind)
+        for parameter in part.parameters()
+    }
+    groups: dict[float, list[nn.Parameter]] = {lr: []}
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            groups.setdefault(rates.get(parameter, lr), []).append(parameter)
+    return [{"params": parameters, "lr": rate} for rate, parameters in groups.items() if parameters]

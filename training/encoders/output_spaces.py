@@ -1,0 +1,121 @@
+"""Output spaces: where an encoder's codes may lie. The last layer of every encoder, named as in the papers' tables."""
+
+from collections.abc import Sequence
+from math import isfinite
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from ident3d.errors import UserError, unknown
+from ident3d.training.losses.log_sum import wide
+
+
+class OutputSpace(nn.Module):
+    """Maps raw outputs (N, dim) to codes (N, dim) of the space, in float32 or wider."""
+
+    def __init__(self, dim: int, least: int = 1) -> None:
+        super().__init__()
+        if dim < least:
+            raise UserError(f"A {type(self).__name__.lower()} has at least {least} dimensions, not {dim}.")
+        self.dim = dim
+
+
+class Unbounded(OutputSpace):
+    """R^dim: the identity."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return wide(x)
+
+
+class Box(OutputSpace):
+    """[0, b_1] × … × [0, b_dim]: b sigmoid(x), with b = `bound` for each dimension, fixed or learnable.
+
+    An L_δ loss at τ = 1 wants the box as wide, in units of its own kernel, as the data are in units of the conditional:
+    2/(σ√2) for p = 2 and a normal conditional of width σ on [-1, 1]. A short run starts near that, because a bound
+    moves by no more than the learning rate in each of Adam's steps.
+    """
+
+    def __init__(self, dim: int, bound: float | Sequence[float] = 1.0, *, learnable: bool = True) -> None:
+        super().__init__(dim)
+        bounds = [float(bound)] * dim if isinstance(bound, int | float) else [float(b) for b in bound]
+        if len(bounds) != dim:
+            raise UserError(f"A box of {dim} dimensions has as many bounds, not {len(bounds)}.")
+        self.bound = nn.Parameter(_positive("bound", bounds), requires_grad=learnable)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.bound * torch.sigmoid(wide(x))
+
+    def widths(self) -> Tensor:
+        """The box's extent in each dimension (dim,). A bound that learning takes below 0 mirrors the box."""
+        return self.bound.detach().abs()
+
+
+class Sphere(OutputSpace):
+    """The sphere of radius r around the origin of R^dim: r x/|x|, r fixed or learnable."""
+
+    def __init__(self, dim: int, radius: float = 1.0, *, learnable: bool = False) -> None:
+        super().__init__(dim, least=2)
+        self.radius = nn.Parameter(_positive("radius", [radius])[0], requires_grad=learnable)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.radius * normalize(wide(x), dim=1)
+
+
+class Product(OutputSpace):
+    """The product of several spaces, their coordinates one after another."""
+
+    def __init__(self, *factors: OutputSpace) -> None:
+        super().__init__(sum(factor.dim for factor in factors))
+        self.factors = nn.ModuleList(factors)
+        self.dims = [factor.dim for factor in factors]
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = torch.split(x, self.dims, dim=1)
+        return torch.cat([factor(part) for factor, part in zip(self.factors, parts, strict=True)], dim=1)
+
+
+SPACES = ("box", "sphere", "unbounded")
+
+
+def output_space(
+    name: str,
+    dim: int | Sequence[int],
+    *,
+    bound: float | Sequence[float] = 1.0,
+    radius: float = 1.0,
+    learnable: bool | None = None,
+) -> OutputSpace:
+    """A space by name: box, sphere, unbounded, or a product such as "box*sphere" with a dim for each factor.
+
+    `bound` is where each box starts and `radius` each sphere; `learnable` says whether they are trained, by default
+    boxes are and spheres are not. A sequence of bounds is shared out among a product's boxes in order.
+    """
+    kinds = name.split("*")
+    dims = [dim] if isinstance(dim, int) else list(dim)
+    if bad := next((kind for kind in kinds if kind not in SPACES), None):
+        raise unknown("output space", bad, SPACES)
+    if len(dims) != len(kinds):
+        raise UserError(f"The space {name} has {len(kinds)} factors, so it takes as many dimensions, not {len(dims)}.")
+    in_boxes = sum(d for kind, d in zip(kinds, dims, strict=True) if kind == "box")
+    bounds = [bound] * in_boxes if isinstance(bound, int | float) else list(bound)
+    if len(bounds) != in_boxes:
+        raise UserError(
+            f"The space {name} has {in_boxes} bounded dimensions and takes as many bounds, not {len(bounds)}."
+        )
+    factors: list[OutputSpace] = []
+    for kind, d in zip(kinds, dims, strict=True):
+        if kind == "box":
+            own, bounds = bounds[:d], bounds[d:]
+            factors.append(Box(d, own, learnable=learnable is not False))
+        elif kind == "sphere":
+            factors.append(Sphere(d, radius, learnable=learnable is True))
+        else:
+            factors.append(Unbounded(d))
+    return factors[0] if len(factors) == 1 else Product(*factors)
+
+
+def _positive(what: str, values: Sequence[float]) -> Tensor:
+    if not all(isfinite(value) and value > 0 for value in values):
+        raise UserError(f"A {what} is a number above 0, not {', '.join(f'{value:g}' for value in values)}.")
+    return torch.tensor(values)

@@ -1,0 +1,206 @@
+"""Scores of a run on images that it was not trained on, and codes of any images."""
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from ident3d.errors import UserError
+from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.folders.folder import Description, local
+from ident3d.loaders.format.files import sha256, write_atomically, write_json
+from ident3d.loaders.format.latents_source import npy_bytes
+from ident3d.memory import enough_memory, keep_memory
+from ident3d.metrics import Report, evaluate
+from ident3d.metrics.evaluation import chosen_scores
+from ident3d.metrics.score import plain
+from ident3d.progress import progress_bar
+from ident3d.training.images.run import Run, open_run, trained_encoder
+from ident3d.training.images.which_dataset import finished, held_out_folder, mismatch, otherness, overlaps
+from ident3d.training.loop.accumulation import untracked_statistics
+from ident3d.training.loop.devices import device_of, on_device
+from ident3d.training.loop.precision import autocast
+from ident3d.training.views.pixels import Pixels
+
+FILE, CODES, PICTURE = "evaluation.json", "evaluation-codes.npy", "correlation.png"
+BATCH = 256
+PAPERS_COUNT = 4096
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A run's scores on a folder. `label` says what is unusual about them: images that were trained on, say."""
+
+    run: Path
+    data: Path
+    count: int
+    label: str | None
+    report: Report
+
+    def as_dict(self) -> dict[str, Any]:
+        where = {"run": str(self.run), "data": str(self.data), "count": self.count, "label": self.label}
+        return where | self.report.as_dict()
+
+    def table(self) -> str:
+        heading = f"{self.run} on {self.data}" + (f"\n{self.label}" if self.label else "")
+        return f"{heading}\n\n{self.report.table()}"
+
+
+def evaluate_run(
+    run: Path | str,
+    data: Path | str | None = None,
+    *,
+    metrics: str | list[str] = "default",
+    count: int = PAPERS_COUNT,
+    bn_batch_stats: bool = False,
+    allow_same: bool = False,
+    encoder: str | None = None,
+    device: str = "auto",
+    seed: int = 0,
+    root: Path | None = None,
+    show_progress: bool = True,
+) -> Evaluation:
+    """Score a run's codes of the first `count` images of a folder against their latents, and write the scores down.
+
+    `data` is by default the folder of split test with the training set's world and size. Batch norm is in evaluation
+    mode; with `bn_batch_stats` it takes the statistics of batches as large as in training, as the public code does.
+    `encoder` names an encoder of your own again. (`ident3d.evaluate` scores any two arrays.)
+    """
+    chosen_scores(metrics)  # a name that there is not is refused before images are encoded
+    opened = open_run(run)
+    path, description = scored_folder(opened, None if data is None else local(data), root)
+    same = overlaps(opened.data["settings"], description)
+    if same and not allow_same:
+        raise UserError(f"{path} holds images that {opened.path} was trained on; take a test set, or say --allow-same.")
+    images = ImageDataset(path, latents=opened.latents)
+    if count < 4:
+        raise UserError(f"Scores need at least 4 images, not {count}.")
+    numbers = np.arange(min(count, len(images)))
+    model, step = trained_encoder(opened, encoder)
+    batch = 2 * opened.settings.batch if bn_batch_stats else BATCH
+    codes = codes_of(opened, model, images, numbers, device, batch, bn_batch_stats, show_progress)
+    latents = images.latents(numbers)
+    classes = images.all_latents()[1]
+    report = evaluate(
+        latents,
+        codes,
+        metrics,
+        seed=seed,
+        classes=None if classes is None else classes[numbers],
+        latent_names=opened.latents,
+    )
+    labels = ["Scored on images that the run was trained on."] if same else []
+    if other := otherness(opened.data["settings"], description):
+        labels = [f"Scored on images of another world than the run was trained on ({other})."]
+    if bn_batch_stats:
+        labels.append("Batch norm took each batch's statistics.")
+    found = Evaluation(opened.path, path, len(numbers), " ".join(labels) or None, report)
+    file = npy_bytes(codes)
+    write_atomically(opened.path / CODES, file)
+    report.plot(opened.path / PICTURE)
+    extra = {"bn_batch_stats": bn_batch_stats, "step": step, "codes_sha256": sha256(file)}
+    write_json(opened.path / FILE, plain(found.as_dict()) | extra)  # last: the report shows no codes but these
+    return found
+
+
+def scored_folder(run: Run, path: Path | None, root: Path | None) -> tuple[Path, Description]:
+    """The folder to score on, which must show the run's scene in its size or larger."""
+    if path is None:
+        path = held_out_of(run, root)
+        if path is None:
+            raise UserError(
+                f"No complete test set with the world, material and size of {run.data['path']} was found beside it or "
+                "below the data root; render one with --split test, or name one with --data."
+            )
+    description = finished(path)
+    if why := mismatch(run.data["settings"], run.settings.size or run.data["size"], description):
+        raise UserError(f"{path} does not fit the run {run.path}: {why}.")
+    return path, description
+
+
+def held_out_of(run: Run, root: Path | None) -> Path | None:
+    """The folder of split test with the training set's world, material and size, if there is one."""
+    return held_out_folder(Path(run.data["path"]), Description(run.data["settings"], run.data["n"], 1), root)
+
+
+def encode(
+    run: Path | str,
+    directory: Path | str,
+    out: Path | str | None = None,
+    *,
+    encoder: str | None = None,
+    device: str = "auto",
+    show_progress: bool = True,
+) -> Path:
+    """Write the codes of all images of a folder, (n, d) float32 in their order, to a .npy or .h5 file."""
+    opened, directory = open_run(run), local(directory)
+    target = Path(out) if out else opened.path / f"codes-{directory.resolve().name}.npy"
+    if target.suffix not in (".npy", ".h5"):
+        raise UserError(f"Codes are written as .npy or .h5; the name given is {target.name!r}.")
+    if not target.parent.is_dir():
+        raise UserError(f"There is no folder {target.parent} to write the codes to.")
+    description = finished(directory)
+    if why := mismatch(opened.data["settings"], opened.settings.size or opened.data["size"], description):
+        raise UserError(f"{directory} does not fit the run {opened.path}: {why}.")
+    images = ImageDataset(directory)
+    model, _ = trained_encoder(opened, encoder)
+    codes = codes_of(opened, model, images, np.arange(len(images)), device, BATCH, False, show_progress)
+    try:
+        write_atomically(target, npy_bytes(codes) if target.suffix == ".npy" else h5(codes, images))
+    except OSError as error:
+        raise UserError(f"{target} cannot be written: {error.strerror}.") from error
+    return target
+
+
+def codes_of(
+    run: Run,
+    model: nn.Module,
+    images: ImageDataset,
+    numbers: NDArray[np.int64],
+    device: str,
+    batch: int,
+    batch_statistics: bool,
+    show: bool,
+) -> NDArray[np.float32]:
+    """The codes of images by number, in the run's precision."""
+    keep_memory()
+    where = device_of(device)
+    precision = run.precision if where.type != "cpu" or run.precision != "fp16" else "fp32"
+    pixels = Pixels(run.pixels.mean, run.pixels.std, run.settings.size)
+    model = on_device(model, where).eval()
+    if batch_statistics:
+        for module in model.modules():
+            if isinstance(module, _BatchNorm):
+                module.train()
+    parts = []
+    bar = progress_bar(len(numbers), "images", show=show)
+    memory = enough_memory(f"{batch} images go through the encoder at once")
+    with memory, bar, torch.inference_mode(), untracked_statistics(model):  # scoring leaves the running ones alone
+        for some in np.array_split(numbers, max(1, round(len(numbers) / batch))):
+            x = pixels.normalised(pixels.unit(images.batch(some)[0], where))
+            with autocast(precision, where):
+                parts.append(model(x).float().cpu().numpy())
+            bar.update(len(some))
+    codes: NDArray[np.float32] = np.concatenate(parts)
+    if not np.isfinite(codes).all():
+        raise UserError(f"The encoder of {run.path} gives codes that are no numbers.")
+    return codes
+
+
+def h5(codes: NDArray[np.float32], images: ImageDataset) -> bytes:
+    """The codes with the raw latents beside them, and the class where there is one."""
+    raw, classes = images.all_latents()
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        file["codes"], file["raw_latents"] = codes, raw
+        file.attrs["latents"] = list(images.world.names)
+        if classes is not None:
+            file["class"] = classes
+    return buffer.getvalue()

@@ -1,0 +1,152 @@
+"""A run's folder: ``run.json`` says what was asked for, on which data, by which versions, where."""
+
+import json
+import platform
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ident3d.errors import UserError
+from ident3d.latents.worlds import World
+from ident3d.loaders.folders.folder import Description
+from ident3d.loaders.folders.provenance import cpu_model
+from ident3d.loaders.format.files import sha256, write_json
+from ident3d.training.encoders.image_encoder import Encoder, encoder
+from ident3d.training.encoders.output_spaces import output_space
+from ident3d.training.images.settings import Settings, moving_latents
+from ident3d.training.loop import checkpoint
+from ident3d.training.views.pixels import Pixels
+
+FILE = "run.json"
+FORMAT, FORMAT_VERSION = "ident3d-run", 1
+PACKAGES = ("ident3d", "torch", "numpy", "kornia", "faiss-cpu", "safetensors", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class Run:
+    """An opened run. `data` holds the training set's path, its number of images and its settings."""
+
+    path: Path
+    settings: Settings
+    data: dict[str, Any]
+    pixels: Pixels
+    precision: str
+    facts: dict[str, Any]
+
+    @property
+    def world(self) -> World:
+        return World.from_dict(self.data["settings"]["world"])
+
+    @property
+    def latents(self) -> tuple[str, ...]:
+        """The latents that vary, which the codes are scored against."""
+        return moving_latents(self.world)
+
+
+def data_facts(path: Path, description: Description) -> dict[str, Any]:
+    return {
+        "path": str(path.absolute()),
+        "n": description.n,
+        "size": description.size,
+        "shards_sha256": description.shards_sha256,
+        "settings": description.settings,
+    }
+
+
+def write_run(run: Run) -> None:
+    s = run.pixels
+    content: dict[str, object] = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "settings": run.settings.as_dict(),
+        "data": run.data,
+        "pixels": {"mean": list(s.mean), "std": list(s.std)},
+        "precision": run.precision,
+        "facts": run.facts,
+    }
+    write_json(run.path / FILE, content)
+
+
+def circumstances(device: torch.device) -> dict[str, Any]:
+    """When, where, and with which versions."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "host": platform.node(),
+        "cpu": cpu_model(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "threads": torch.get_num_threads(),
+        "versions": versions,
+    }
+
+
+def open_run(path: Path | str) -> Run:
+    """Read ``run.json``, every field checked."""
+    path = Path(path)
+    if not (path / FILE).is_file():
+        raise UserError(f"{path} is not a run's folder: it has no {FILE}.")
+    try:
+        content = json.loads((path / FILE).read_text(encoding="utf-8"))
+        if content["format"] != FORMAT or content["format_version"] != FORMAT_VERSION:
+            raise UserError(f"{path / FILE} has another format than this ident3d reads.")
+        settings = Settings.from_dict(content["settings"])
+        mean, std = (tuple(map(float, content["pixels"][name])) for name in ("mean", "std"))
+        data, precision, facts = content["data"], str(content["precision"]), content["facts"]
+        shown = data["settings"]
+        World.from_dict(shown["world"])
+        if not isinstance(shown["source"], dict) or {"material", "size"} - shown.keys():
+            raise TypeError("it does not say what images it was trained on")
+        wanted = {"path": str, "n": int, "size": int, "shards_sha256": str}
+        if not all(isinstance(data[name], kind) for name, kind in wanted.items()) or not isinstance(facts, dict):
+            raise TypeError("its data are of a wrong kind")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{path / FILE} does not say what a run must: {error!r}.") from None
+    return Run(path, settings, data, Pixels(mean, std, settings.size), precision, facts)
+
+
+def new_encoder(settings: Settings, world: World) -> Encoder:
+    """The settings' encoder with weights that depend on the seed alone."""
+    s = settings
+    assert s.space is not None
+    assert s.dim is not None
+    dims: int | list[int] = s.dim
+    if "*" in s.space:
+        if not (world.periodic and s.space == "box*sphere" and s.dim == world.n_raw):
+            raise UserError("The product box*sphere is the space of the periodic variant's 3 + 8 raw latents.")
+        dims = [3, 8]
+    torch.manual_seed(s.seed)
+    space = output_space(s.space, dims, bound=s.bound, radius=s.radius, learnable=s.learnable)
+    return encoder(s.encoder, space)
+
+
+def trained_encoder(run: Run, own: str | None = None) -> tuple[Encoder, int]:
+    """The run's encoder with its trained weights, ready to evaluate, and the step that they are of.
+
+    Where the encoder is somebody's own code, `own` must name it again: no import path is taken from a file.
+    """
+    if ":" in run.settings.encoder and own != run.settings.encoder:
+        raise UserError(
+            f"The encoder of {run.path} is code of its author's own, {run.settings.encoder!r}; if it is yours, "
+            f"say --encoder {run.settings.encoder}."
+        )
+    model, kept = new_encoder(run.settings, run.world), checkpoint.load(run.path)
+    checkpoint.restore(model, kept.part(checkpoint.MODEL), f"encoder {run.settings.encoder}")
+    return model.eval(), kept.step
+
+
+def default_name(settings: Settings, data: Path) -> str:
+    """<dataset>-<views>-<space>-<hash of all settings>."""
+    views = "supervised" if settings.supervised else settings.cond
+    digest = sha256(json.dumps(settings.as_dict(), sort_keys=True).encode())[:8]
+    return f"{data.resolve().name}-{views}-{settings.space}-{digest}".replace("*", "x")

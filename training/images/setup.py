@@ -1,0 +1,226 @@
+"""What the trainer's loop works with: the order for a run, checked, and the parts built from it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from ident3d.errors import UserError
+from ident3d.latents.worlds import World
+from ident3d.loaders.batches.loader import Loader, make_loader
+from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.datasets.pair_dataset import PairDataset
+from ident3d.loaders.folders.data_root import data_root
+from ident3d.loaders.folders.folder import differences, is_dataset, local
+from ident3d.loaders.format.files import remove_partial_files
+from ident3d.loaders.stores.lease import Lease, lease
+from ident3d.training.encoders.image_encoder import Encoder, parameter_groups
+from ident3d.training.encoders.output_spaces import OutputSpace
+from ident3d.training.images.run import Run, circumstances, data_facts, default_name, new_encoder, open_run, write_run
+from ident3d.training.images.settings import CONDITIONALS, PRECISIONS, Settings, completed, moving_latents
+from ident3d.training.images.which_dataset import training_folder
+from ident3d.training.loop import checkpoint
+from ident3d.training.loop.devices import Place, agreed, on_device
+from ident3d.training.loop.precision import check_precision, chosen_precision
+from ident3d.training.losses.objective import Objective
+from ident3d.training.views.augmentation_names import augmentation
+from ident3d.training.views.pixels import Pixels
+from ident3d.training.views.views import AugmentedViews, ImageViews, MakeViews, PairViews
+
+
+@dataclass(frozen=True)
+class Order:
+    """A run that may begin: its folder, its data, its settings, the run that it resumes, if any, and the lease.
+
+    The first rank alone holds the folder's lease.
+    """
+
+    path: Path
+    images: ImageDataset
+    data: dict[str, Any]
+    settings: Settings
+    resumed: Run | None
+    held: Lease | None
+
+
+@dataclass
+class Parts:
+    """A run's parts. `network` is the model as the loop calls it, compiled or shared out among ranks."""
+
+    run: Run
+    step: int
+    loader: Loader
+    views: MakeViews
+    generator: torch.Generator
+    model: Encoder
+    network: nn.Module
+    objective: Objective
+    optimiser: torch.optim.Optimizer
+    rates: list[float]
+    scaler: torch.amp.GradScaler
+
+
+@contextmanager
+def opened(
+    data: Path | str | None,
+    settings: Settings,
+    here: Place,
+    *,
+    out: Path | None,
+    root: Path | None,
+    resume: bool,
+    allow_same: bool,
+) -> Iterator[Order]:
+    """Check everything that can be checked before anything is written, and hold the run's folder."""
+    path, description = training_folder(None if data is None else local(data), root, allow_same=allow_same)
+    images = ImageDataset(path, latents=moving_latents(ImageDataset(path).world))
+    settings = completed(settings, images.world, images.size, len(images))
+    if settings.batch % here.world:
+        raise UserError(f"A batch of {settings.batch} cannot be shared out equally among {here.world} ranks.")
+    if settings.sync_bn and (here.device.type != "cuda" or here.world == 1):
+        raise UserError("--sync-bn is for several ranks on CUDA, under torchrun.")
+    folder = out or data_root(root) / "runs" / default_name(settings, path)
+    if is_dataset(folder):
+        raise UserError(f"{folder} is a dataset; a run takes a folder of its own, --out.")
+    facts, made = data_facts(path, description), not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        holding = lease(folder) if here.first else nullcontext()
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
+    try:
+        with holding as held:
+            if here.first:
+                remove_partial_files(folder)  # of a run that was killed while it saved
+            resumed = None
+            if (folder / checkpoint.FILE).exists():  # asked by the lock's holder: another process may just have ended
+                if not resume:
+                    raise UserError(f"{folder} holds a run already; go on with --resume, or choose another --out.")
+                resumed = open_run(folder)
+                check_same(resumed, settings, facts)
+            yield Order(folder, images, facts, settings, resumed, held)
+    finally:
+        if made:  # and nothing was written: a folder that holds something is not removed
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def check_same(run: Run, settings: Settings, data: dict[str, Any]) -> None:
+    """A run goes on with the settings and the data that it began with; a constant rate may take more steps."""
+    ours, theirs = settings.as_dict(), run.settings.as_dict()
+    if settings.schedule == "constant" and settings.steps >= run.settings.steps:
+        ours["steps"] = theirs["steps"]
+    if found := differences(theirs, ours):
+        raise UserError(f"{run.path} was begun with other settings ({'; '.join(found)}).")
+    if data["shards_sha256"] != run.data["shards_sha256"]:
+        raise UserError(f"{run.path} was begun on other images than {data['path']} holds now.")
+
+
+def built(order: Order, here: Place, workers: int | None) -> Parts:
+    """The parts of a new run, or of one that stands where its checkpoint does."""
+    s, device = order.settings, here.device
+    pixels = Pixels(order.images.mean, order.images.std, s.size)
+    generator = torch.Generator()  # for augmentations; each step seeds it
+    loader = loader_for(order, here, workers)
+    model = on_device(new_encoder(s, order.images.world), device)
+    objective = Objective(s).to(device)
+    rates: dict[type[nn.Module], float] = {OutputSpace: s.space_lr} if s.space_lr else {}
+    groups = parameter_groups(model, s.lr, rates)
+    if own := list(objective.parameters()):
+        groups.append({"params": own, "lr": max(s.lr, 1e-3)})  # Λ̂'s rate in the papers
+    optimiser = torch.optim.Adam(groups, fused=device.type in ("cpu", "cuda"))
+    scaler = torch.amp.GradScaler(device.type, enabled=False)
+    step, resumed = 0, order.resumed
+    if resumed:
+        run = replace(resumed, settings=s)
+        check_precision(run.precision, device, pixels.size or order.images.size)  # it may have begun on a GPU
+    else:
+        run = Run(order.path, s, order.data, pixels, precision_here(s, model, pixels, device), circumstances(device))
+    if run.precision == "fp16":
+        scaler = torch.amp.GradScaler(device.type)
+    if resumed:
+        kept = checkpoint.load(run.path)
+        checkpoint.restore(model, kept.part(checkpoint.MODEL), f"encoder {s.encoder}")
+        checkpoint.restore(objective, kept.part(checkpoint.OBJECTIVE), f"loss {s.loss}")
+        checkpoint.restore_optimiser(optimiser, kept.part(checkpoint.OPTIMISER))
+        loader.load_state_dict(kept.loader | {"rank": here.rank})
+        if scaler.is_enabled():
+            scaler.load_state_dict(kept.scaler)
+        step = kept.step
+    if here.first:
+        write_run(run)
+    return Parts(
+        run=run,
+        step=step,
+        loader=loader,
+        views=views_for(s, pixels, generator),
+        generator=generator,
+        model=model,
+        network=network_of(model, s, here),
+        objective=objective,
+        optimiser=optimiser,
+        rates=[group["lr"] for group in groups],
+        scaler=scaler,
+    )
+
+
+def loader_for(order: Order, here: Place, workers: int | None) -> Loader:
+    s = order.settings
+    return make_loader(
+        order.images if s.images_alone else pair_dataset(order.data["path"], s, order.images.world),
+        s.batch // here.world,
+        workers=workers,
+        seed=s.seed,
+        rank=here.rank,
+        world_size=here.world,
+    )
+
+
+def pair_dataset(path: Path | str, s: Settings, world: World) -> PairDataset:
+    """The pairs that the settings ask for."""
+    return PairDataset(path, **pairing(s, world), latents=moving_latents(world))
+
+
+def pairing(s: Settings, world: World) -> dict[str, Any]:
+    """How pairs are drawn and matched. On the periodic variant vmf is for the sphere, with a normal on the box."""
+    both = world.periodic and s.cond == "vmf"
+    shape = {} if s.cond_p is None else {"p": s.cond_p}
+    return shape | {
+        "cond": "normal,vmf" if both else CONDITIONALS[s.cond],
+        "sigma": s.sigma,
+        "kappa": 1 / s.sigma if both else None,
+        "only": s.only or None,
+        "same_class": s.same_class,
+        "search": s.search,
+        "seed": s.seed,
+    }
+
+
+def views_for(s: Settings, pixels: Pixels, generator: torch.Generator) -> MakeViews:
+    if s.supervised:
+        return ImageViews(pixels)
+    return AugmentedViews(pixels, augmentation(s.augment), generator) if s.images_alone else PairViews(pixels)
+
+
+def precision_here(s: Settings, model: Encoder, pixels: Pixels, device: torch.device) -> str:
+    """The precision that every rank uses."""
+    size = pixels.size or 1
+    images = torch.randn(min(2 * s.batch, 64), 3, size, size, device=device).to(memory_format=torch.channels_last)
+    chosen, _ = chosen_precision(s.precision, model, images)
+    return PRECISIONS[agreed(PRECISIONS.index(chosen), device)]
+
+
+def network_of(model: Encoder, s: Settings, here: Place) -> nn.Module:
+    network: nn.Module = model
+    if s.sync_bn:
+        network = nn.SyncBatchNorm.convert_sync_batchnorm(network)  # type: ignore[no-untyped-call]
+    if here.world > 1:
+        network = DistributedDataParallel(network, [here.device] if here.device.type == "cuda" else None)
+    if s.compile:
+        network.compile()  # in place: what it is, a DistributedDataParallel or not, still shows
+    return network

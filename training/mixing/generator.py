@@ -1,0 +1,151 @@
+"""Mixing g: x = g(z), an invertible function of the latents that stands for the world between them and the data.
+
+The papers' construction: square linear layers without bias whose columns have length 1, leaky ReLU of slope 0.2
+between them. A layer's weights are drawn uniformly from (-1, 1), again and again, until it is as well-conditioned as
+the best of 25,000 draws. So the inverse keeps its digits, and the minimum of a loss can be estimated at f = g⁻¹.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import leaky_relu
+
+from ident3d.errors import UserError
+from ident3d.latents.arithmetic import Float64
+from ident3d.training.loop.own_code import own_module
+
+SLOPE = 0.2
+LAYERS = 3
+DRAWS = 25_000  # whose smallest condition number is the threshold
+MOST_DRAWS = 250_000  # whose best is taken where none is below the threshold
+MOST_LAYERS = 32  # each takes seconds to draw
+MOST_LATENTS = 128  # condition numbers of so many larger matrices take an hour
+
+
+class Mixing(nn.Module):
+    """x = φ(… φ(z W_1) …) W_L, φ the leaky ReLU of slope 0.2, each W_l (d, d) with columns of length 1.
+
+    z is a row, so it is each output's weights that have length 1. In the public code, where weights stand left of a
+    column z, it is each input's; condition numbers and the identity baseline's scores are the same.
+    The weights are buffers: they belong to the data and are never trained.
+    """
+
+    weights: Tensor
+
+    def __init__(self, weights: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("weights", weights)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Latents (..., d) → observations (..., d)."""
+        first, *others = self.weights.to(z.dtype)
+        x: Tensor = z @ first
+        for weight in others:
+            x = leaky_relu(x, SLOPE) @ weight
+        return x
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """z = g⁻¹(x), computed in float64."""
+        *others, last = self.weights.double().flip(0).unbind()
+        z = x.double()
+        for weight in others:
+            z = leaky_relu(torch.linalg.solve(weight, z, left=False), 1 / SLOPE)
+        latents: Tensor = torch.linalg.solve(last, z, left=False)
+        return latents.to(x.dtype)
+
+
+def new_mixing(dim: int, *, layers: int = LAYERS, seed: int = 0) -> Mixing:
+    """The papers' mixing of `dim` latents; the same for the same numbers."""
+    if dim < 2:
+        raise UserError(f"There is nothing to mix in {dim} dimension{'s' * (dim != 1)}; take at least 2.")
+    if dim > MOST_LATENTS:
+        raise UserError(
+            f"The papers' mixing is drawn for at most {MOST_LATENTS} latents, not {dim}; give a mixing of your own as "
+            "package.module:name."
+        )
+    if not 1 <= layers <= MOST_LAYERS:
+        raise UserError(f"A mixing has at least 1 layer and at most {MOST_LAYERS}, not {layers}.")
+    generator = np.random.default_rng([seed, dim])
+    threshold = best_condition(dim)
+    return Mixing(torch.tensor(np.stack([well_conditioned(dim, threshold, generator) for _ in range(layers)])).float())
+
+
+@lru_cache
+def best_condition(dim: int) -> float:
+    """The smallest condition number among 25,000 draws."""
+    generator = np.random.default_rng(dim)
+    return min(float(np.linalg.cond(drawn).min()) for drawn in blocks_drawn(DRAWS, dim, generator))
+
+
+def well_conditioned(dim: int, threshold: float, generator: np.random.Generator) -> Float64:
+    """The first draw whose condition number is at most the threshold."""
+    best: Float64 = columns_drawn(1, dim, generator)[0]
+    least = np.inf
+    for drawn in blocks_drawn(MOST_DRAWS, dim, generator):
+        condition = np.linalg.cond(drawn)
+        if (enough := condition <= threshold).any():
+            best = drawn[enough.argmax()]
+            break
+        if condition.min() < least:
+            best, least = drawn[condition.argmin()], condition.min()
+    return best
+
+
+def blocks_drawn(count: int, dim: int, generator: np.random.Generator) -> Iterator[Float64]:
+    """`count` matrices, as many at once as take 64 MB."""
+    at_once = min(5_000, 2**23 // dim**2)
+    for first in range(0, count, at_once):
+        yield columns_drawn(min(at_once, count - first), dim, generator)
+
+
+def columns_drawn(count: int, dim: int, generator: np.random.Generator) -> Float64:
+    """`count` matrices (dim, dim), uniform in (-1, 1), each column divided by its length."""
+    drawn = generator.uniform(-1, 1, (count, dim, dim))
+    columns: Float64 = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    return columns
+
+
+def mixing_named(name: str, dim: int, *, seed: int = 0) -> nn.Module:
+    """ "papers" (three layers), "papers:5" (five), or your own as "package.module:name".
+
+    Your own is an nn.Module, or a class or function that is called with the number of latents and makes one. It maps
+    (B, d) to (B, any). The global minimum is estimated from the latents, so it needs no inverse.
+    """
+    kind, _, layers = name.partition(":")
+    if kind == "papers" and (layers.isdecimal() or name == kind):
+        return new_mixing(dim, layers=int(layers or LAYERS), seed=seed)
+    if ":" not in name:
+        raise UserError(f"There is no mixing {name!r}; take papers, papers:5 for five layers, or package.module:name.")
+    torch.manual_seed(seed)
+    made = own_module("mixing", name, latents=dim)
+    for parameter in made.parameters():
+        parameter.requires_grad_(False)
+    return made.eval()
+
+
+class Whitening(nn.Module):
+    """(x - m) W with W = V D^(-1/2) of the covariance V D Vᵀ: observations of mean 0 and covariance 1, or x itself.
+
+    Mixed latents vary little around a mean far from 0, which slows a perceptron down. As an invertible linear map of
+    the data it changes nothing of what can be identified.
+    """
+
+    mean: Tensor
+    weight: Tensor
+
+    def __init__(self, some: Tensor | None, width: int) -> None:
+        super().__init__()
+        self.wanted = some is not None
+        mean, weight = torch.zeros(width), torch.eye(width)
+        if some is not None:
+            some = some.cpu().double()  # not every GPU has float64
+            values, vectors = torch.linalg.eigh(some.T.cov())
+            mean, weight = some.mean(0).float(), (vectors / values.clamp_min(1e-12 * values[-1]).sqrt()).float()
+        self.register_buffer("mean", mean)
+        self.register_buffer("weight", weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - self.mean) @ self.weight if self.wanted else x

@@ -1,0 +1,122 @@
+"""What a loss comes to at f = g⁻¹: its global minimum, estimated from the latents themselves, without an encoder."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from statistics import mean, stdev
+
+import torch
+from torch import Tensor, nn
+
+from ident3d.errors import UserError
+from ident3d.training.loop.steps import rate_factor, seed_of, set_rates
+from ident3d.training.losses.objective import Objective
+from ident3d.training.mixing.loss import TheoryLoss
+from ident3d.training.mixing.sampling import sampler
+from ident3d.training.mixing.settings import Synthetic
+
+STEPS, RATE, BATCHES = 300, 5e-2, 20
+FITTED, SCORED = 1, 2  # which of a seed's streams of draws
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """The mean loss of several batches at h = c z and its standard error, the best scale c, and the best Λ̂.
+
+    `at_lambda` is the loss with Λ̂ = Λ (Λ⁺ - Λ⁻ with hard negatives) instead of the best Λ̂, where there is one.
+    """
+
+    loss: float
+    error: float
+    scale: float
+    precision: list[list[float]]
+    at_lambda: float | None
+
+
+class NoMinimum(UserError):
+    """The loss at f = g⁻¹ is no finite number."""
+
+
+class Positive(nn.Module):
+    """Positive numbers exp(l) that start at given values."""
+
+    def __init__(self, start: Sequence[float]) -> None:
+        super().__init__()
+        self.log = nn.Parameter(torch.tensor(start).log())
+
+    def forward(self) -> Tensor:
+        return self.log.exp()
+
+
+def global_minimum(s: Synthetic, steps: int = STEPS) -> Minimum:
+    """The loss at f = g⁻¹ with the best scale c and the best Λ̂, by Adam on fresh batches of completed settings.
+
+    The batch counts: every anchor is among its own candidates, which is felt the more the fewer they are. Codes on a
+    sphere are the latents of a sphere at the model's radius; in a box or without bounds one scale is free.
+    """
+    if s.space == "sphere" and s.latent_space != "sphere":
+        raise UserError(f"Latents of the {s.latent_space} are no codes of a sphere: there is no f = g⁻¹.")
+    loss, scale = TheoryLoss(s), Positive([s.radius if s.space == "sphere" else 1.0])
+    diagonals = fixed_diagonals(s, loss)
+    at_lambda = mean(losses(s, loss, scale)) if len(diagonals) else None
+    minimise(s, loss, scale, [*diagonals, *([] if s.space == "sphere" or s.supervised else [scale])], steps)
+    values, found = losses(s, loss, scale), listed(diagonals)
+    if not all(isfinite(value) for value in values):  # a steep p, or a loss of a user's own
+        raise NoMinimum("The loss has no minimum over the scale of f = g⁻¹ that could be found: it ends at no number.")
+    return Minimum(mean(values), stdev(values) / BATCHES**0.5, float(scale().detach()), found, at_lambda)
+
+
+def stretched_precision(s: Synthetic, steps: int = STEPS) -> list[list[float]]:
+    """The best Λ̂ at h = A z / |A z| for the best diagonal A: where an encoder may end.
+
+    AnInfoNCE's sampler rejects and projects, so that its pairs are not quite of the loss's form: stretched latents do
+    better than the latents themselves, and have a Λ̂ of their own. Nothing off the sphere, where A and Λ̂ are one, and
+    for a loss without Λ̂.
+    """
+    if s.space != "sphere" or s.loss != "aninfonce" or s.hard:
+        return []
+    loss, scales = TheoryLoss(s), Positive([1.0] * s.dim)
+    diagonals = fixed_diagonals(s, loss)
+    minimise(s, loss, scales, [*diagonals, scales], steps)
+    return listed(diagonals)
+
+
+def minimise(s: Synthetic, loss: TheoryLoss, scale: Positive, trained: Sequence[nn.Module], steps: int) -> None:
+    """Adam on the loss of h = scale · z, on the parameters of `trained`."""
+    if not trained:
+        return
+    optimiser = torch.optim.Adam(parameter for module in trained for parameter in module.parameters())
+    for step in range(steps):
+        set_rates(optimiser, [RATE], rate_factor("cosine", steps, step))
+        optimiser.zero_grad()
+        loss_at(s, loss, scale, FITTED, step).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+
+
+def losses(s: Synthetic, loss: TheoryLoss, scale: Positive) -> list[float]:
+    """The losses of batches that nothing was fitted on."""
+    with torch.no_grad():
+        return [float(loss_at(s, loss, scale, SCORED, step)) for step in range(BATCHES)]
+
+
+def loss_at(s: Synthetic, loss: TheoryLoss, scale: Positive, stream: int, step: int) -> Tensor:
+    """The loss of a batch at h = scale · z."""
+    latents = sampler(s).draw(s.batch, torch.Generator().manual_seed(seed_of(s.seed, step, stream)))
+    value: Tensor = loss([scale() * z for z in latents], latents)
+    return value
+
+
+def listed(diagonals: nn.ModuleList) -> list[list[float]]:
+    return [member().detach().tolist() for member in diagonals]
+
+
+def fixed_diagonals(s: Synthetic, loss: TheoryLoss) -> nn.ModuleList:
+    """Put a Λ̂ that starts at the truth into every member of the loss that has one, and return them."""
+    found = nn.ModuleList()
+    truths = [[a - b for a, b in zip(s.lambdas[0], s.hard, strict=True)]] if s.hard else s.lambdas
+    for member, truth in zip(loss.members, truths, strict=False):
+        if isinstance(member, Objective) and member.precision is not None:
+            own = Positive(truth)
+            member.precision = own
+            found.append(own)
+    return found

@@ -1,0 +1,52 @@
+"""What is minimised on mixed latents: the trainer's objectives, for several processes or with hard negatives."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from ident3d.training.losses.contrastive import ensemble, hard_negatives
+from ident3d.training.losses.objective import Objective
+from ident3d.training.losses.similarities import inner, minus_power, minus_quadratic
+from ident3d.training.mixing.settings import Synthetic
+
+
+class TheoryLoss(nn.Module):
+    """The mean over processes of a loss each (with a Λ̂ of its own), codes and latents in the sampler's order."""
+
+    def __init__(self, settings: Synthetic) -> None:
+        super().__init__()
+        self.settings = settings
+        self.members = nn.ModuleList(Objective(settings) for _ in range(max(1, len(settings.lambdas))))
+
+    def forward(self, codes: Sequence[Tensor], latents: Sequence[Tensor]) -> Tensor:
+        s = self.settings
+        if s.supervised:
+            value: Tensor = self.members[0](codes[0], latents)
+            return value
+        if s.hard:
+            z, z_tilde, negatives = codes
+            own = negatives.reshape(len(z), s.hard_count, -1)
+            return hard_negatives(z, z_tilde, own, self.similarity).mean()
+        pairs = list(zip(codes[::2], codes[1::2], strict=True))
+        losses = [partial(of_pair, member) for member in self.members]
+        return ensemble(losses, pairs)
+
+    def similarity(self, a: Tensor, b: Tensor) -> Tensor:
+        """s(a, b) of the loss, for hard negatives."""
+        s = self.settings
+        if s.loss == "aninfonce":
+            return minus_quadratic(a, b, self.diagonals()[0])
+        return inner(a, b) / s.tau if s.loss == "infonce" else minus_power(a, b, s.model_p or 2.0) / s.tau
+
+    def diagonals(self) -> list[Tensor]:
+        """Λ̂ (d,) of every process; none where the loss has none."""
+        members = (member for member in self.members if isinstance(member, Objective))
+        return [member.precision() for member in members if member.precision is not None]
+
+
+def of_pair(member: nn.Module, z: Tensor, z_tilde: Tensor) -> Tensor:
+    """A member's loss of codes (B, d) and (B, d) → a scalar."""
+    value: Tensor = member(torch.cat([z, z_tilde]), ())
+    return value

@@ -1,0 +1,57 @@
+"""The folder of a run on mixed latents: held by one process at a time, and begun with the settings it goes on with."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from ident3d.errors import UserError
+from ident3d.loaders.folders.folder import differences
+from ident3d.loaders.format.files import remove_partial_files, sha256, write_json
+from ident3d.loaders.stores.lease import Lease, lease
+from ident3d.training.images.run import circumstances
+from ident3d.training.loop import checkpoint
+from ident3d.training.mixing.settings import Synthetic
+
+FILE = "run.json"
+FORMAT, FORMAT_VERSION = "ident3d-mixing", 1
+
+
+@contextmanager
+def opened(path: Path, settings: Synthetic, device: torch.device, resume: bool) -> Iterator[Lease]:
+    """Hold a run's folder, new or begun with the same settings."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}.") from None
+    with lease(path) as held:
+        remove_partial_files(path)  # of a run that was killed while it saved
+        if not (path / checkpoint.FILE).exists():
+            content: dict[str, object] = {"format": FORMAT, "format_version": FORMAT_VERSION}
+            write_json(path / FILE, content | {"settings": settings.as_dict(), "facts": circumstances(device)})
+        elif not resume:
+            raise UserError(f"{path} holds a run already; go on with --resume, or choose another --out.")
+        elif found := differences(open_mixing(path).as_dict(), settings.as_dict()):
+            raise UserError(f"{path} was begun with other settings ({'; '.join(found)}).")
+        yield held
+
+
+def open_mixing(path: Path) -> Synthetic:
+    """The settings that a run's folder records."""
+    try:
+        content = json.loads((path / FILE).read_text(encoding="utf-8"))
+        if content["format"] != FORMAT or content["format_version"] != FORMAT_VERSION:
+            raise UserError(f"{path / FILE} has another format than this ident3d reads.")
+        return Synthetic.from_dict(content["settings"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{path / FILE} does not say what a run on mixed latents must: {error!r}.") from None
+
+
+def default_name(s: Synthetic) -> str:
+    """<latent space>-<conditional>-<model space>-<hash of all settings>."""
+    digest = sha256(json.dumps(s.as_dict(), sort_keys=True).encode())[:8]
+    return f"{s.latent_space}-{'supervised' if s.supervised else s.cond}-{s.space}-{digest}"

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what editors and type checkers see of the names that load on first use
     from ident3d.errors import UserError as UserError
-    from ident3d.estimates import estimate as estimate
-    from ident3d.graph_picture import graph as graph
+    from ident3d.farm.estimate import estimate as estimate
+    from ident3d.farm.recipe import Recipe as Recipe
+    from ident3d.farm.render import render as render
+    from ident3d.farm.scheduler import Cluster as Cluster
     from ident3d.health import doctor as doctor
     from ident3d.latents.worlds import World as World
     from ident3d.loaders.batches.loader import make_loader as make_loader
@@ -22,14 +24,12 @@ if TYPE_CHECKING:  # what editors and type checkers see of the names that load o
     from ident3d.loaders.layouts.exporting import export as export
     from ident3d.loaders.layouts.importing import import_ as import_
     from ident3d.loaders.pairs.sampler import PairSampler as PairSampler
+    from ident3d.looking.causal_graph import graph as graph
+    from ident3d.looking.info import info as info
+    from ident3d.looking.pictures import preview as preview
+    from ident3d.looking.pictures import traverse as traverse
     from ident3d.metrics.evaluation import evaluate as evaluate
-    from ident3d.overview import info as info
-    from ident3d.pictures import preview as preview
-    from ident3d.pictures import traverse as traverse
-    from ident3d.recipe import Recipe as Recipe
-    from ident3d.rendering import render as render
-    from ident3d.reproducing import reproduce as reproduce
-    from ident3d.schedulers import Cluster as Cluster
+    from ident3d.reproduction.reproduce import reproduce as reproduce
     from ident3d.shapes.library import meshes as meshes
     from ident3d.training.images.evaluate import encode as encode
     from ident3d.training.images.evaluate import evaluate_run as evaluate_run
@@ -42,35 +42,35 @@ __version__ = "0.1.0"
 
 # public name -> the module that holds it
 _HOME: dict[str, str] = {
-    "Cluster": "ident3d.schedulers",
+    "Cluster": "ident3d.farm.scheduler",
     "ImageDataset": "ident3d.loaders.datasets.image_dataset",
     "PairDataset": "ident3d.loaders.datasets.pair_dataset",
     "PairSampler": "ident3d.loaders.pairs.sampler",
-    "Recipe": "ident3d.recipe",
+    "Recipe": "ident3d.farm.recipe",
     "Settings": "ident3d.training.images.settings",
     "Synthetic": "ident3d.training.mixing.settings",
     "UserError": "ident3d.errors",
     "World": "ident3d.latents.worlds",
     "doctor": "ident3d.health",
     "encode": "ident3d.training.images.evaluate",
-    "estimate": "ident3d.estimates",
+    "estimate": "ident3d.farm.estimate",
     "evaluate": "ident3d.metrics.evaluation",
     "evaluate_run": "ident3d.training.images.evaluate",
     "export": "ident3d.loaders.layouts.exporting",
-    "graph": "ident3d.graph_picture",
+    "graph": "ident3d.looking.causal_graph",
     "import_": "ident3d.loaders.layouts.importing",
     "index": "ident3d.loaders.datasets.search_index",
-    "info": "ident3d.overview",
+    "info": "ident3d.looking.info",
     "make_loader": "ident3d.loaders.batches.loader",
     "meshes": "ident3d.shapes.library",
     "mixing": "ident3d.training.mixing.train",
     "pack": "ident3d.loaders.folders.packed",
     "pairs": "ident3d.loaders.datasets.pair_widths",
-    "preview": "ident3d.pictures",
-    "render": "ident3d.rendering",
-    "reproduce": "ident3d.reproducing",
+    "preview": "ident3d.looking.pictures",
+    "render": "ident3d.farm.render",
+    "reproduce": "ident3d.reproduction.reproduce",
     "train": "ident3d.training.images.train",
-    "traverse": "ident3d.pictures",
+    "traverse": "ident3d.looking.pictures",
     "verify": "ident3d.loaders.folders.verify",
 }
 

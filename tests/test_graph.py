@@ -8,8 +8,8 @@ from PIL import Image
 
 from ident3d.cli import main
 from ident3d.errors import UserError
-from ident3d.graph_picture import draw_graph, graph
 from ident3d.latents.causal import CausalModel, published_model, published_text
+from ident3d.looking.causal_graph import draw_graph, graph
 
 
 def arrows_and_labels(model: CausalModel, do: dict[str, float | str] | None = None) -> tuple[int, list[str]]:

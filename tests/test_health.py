@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ident3d.farm.bpy_libraries import DEBIAN_PACKAGE, install_line, missing_libraries
 from ident3d.health import Finding, Health, doctor, look_at_cluster
-from ident3d.libraries import DEBIAN_PACKAGE, install_line, missing_libraries
 from ident3d.loaders.folders.data_root import data_root
 
 LINUX = platform.system() == "Linux"

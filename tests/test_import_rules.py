@@ -38,7 +38,7 @@ def test_every_public_name_loads_and_is_known_to_type_checkers() -> None:
     hinted = {line.split(" as ")[1] for line in Path(ident3d.__file__).read_text().splitlines() if " as " in line}
     assert hinted == set(ident3d._HOME)
     for name, module in ident3d._HOME.items():
-        if find_spec("distributed") or module not in ("ident3d.rendering", "ident3d.estimates"):
+        if find_spec("distributed") or module not in ("ident3d.farm.render", "ident3d.farm.estimate"):
             assert getattr(ident3d, name).__module__ == module
 
 

@@ -13,17 +13,17 @@ from tempfile import TemporaryDirectory
 from tabulate import tabulate
 
 from ident3d.bench.processes import cpu_seconds, resident_mib, served
-from ident3d.cluster import connected
 from ident3d.errors import UserError
-from ident3d.farm import Failure, run_jobs
-from ident3d.jobs import render_shard
+from ident3d.farm.connect import connected
+from ident3d.farm.recipe import THREE_D_IDENT, Recipe
+from ident3d.farm.render_shard import render_shard
+from ident3d.farm.scheduler import Cluster
+from ident3d.farm.shard_jobs import Failure, run_jobs
 from ident3d.loaders.folders.folder import read_description
 from ident3d.loaders.folders.lifecycle import begin, plan
 from ident3d.loaders.format.latents_source import drawn
-from ident3d.processors import cores
+from ident3d.machine import cores
 from ident3d.progress import progress_bar
-from ident3d.recipe import THREE_D_IDENT, Recipe
-from ident3d.schedulers import Cluster
 
 
 @dataclass(frozen=True)

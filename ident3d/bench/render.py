@@ -12,8 +12,8 @@ from PIL import Image
 from tabulate import tabulate
 
 from ident3d.errors import UserError, unknown
+from ident3d.farm.bpy_libraries import require_bpy
 from ident3d.latents import World, draw
-from ident3d.libraries import require_bpy
 from ident3d.loaders.format.latents_source import read_latents_file
 from ident3d.progress import progress_bar
 

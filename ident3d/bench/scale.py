@@ -16,18 +16,18 @@ from numpy.typing import NDArray
 from tabulate import tabulate
 
 from ident3d.bench.processes import cpu_seconds, resident_mib, served
-from ident3d.cluster import connected, embedded_cluster
 from ident3d.errors import UserError
-from ident3d.farm import run_jobs
-from ident3d.jobs import Renders, render_shard
+from ident3d.farm.connect import connected, embedded_cluster
+from ident3d.farm.recipe import Recipe
+from ident3d.farm.render import adopt_finished
+from ident3d.farm.render_shard import Renders, render_shard
+from ident3d.farm.scheduler import Cluster
+from ident3d.farm.shard_jobs import run_jobs
 from ident3d.loaders.folders.lifecycle import Job, begin, drop_lost, plan
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.latents_source import drawn
 from ident3d.loaders.format.manifest import Entry
 from ident3d.progress import progress_bar
-from ident3d.recipe import Recipe
-from ident3d.rendering import adopt_finished
-from ident3d.schedulers import Cluster
 
 SIZE = 16
 PLAIN_SHARDS = 200

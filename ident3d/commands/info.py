@@ -16,7 +16,7 @@ def info(directory: Path | str, as_json: bool) -> None:
 
     Settings, totals, and how well each latent can be known from the pictures at best (its attainable R²).
     """
-    from ident3d.overview import info as look
+    from ident3d.looking.info import info as look
 
     found = look(directory)
     click.echo(json.dumps(found.as_dict(), indent=2) if as_json else found.table())

@@ -109,10 +109,10 @@ def recipe_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def recipe_of(options: dict[str, Any]) -> Any:
     """The Recipe that the options describe."""
+    from ident3d.farm.recipe import Recipe
     from ident3d.latents.causal import load_model
     from ident3d.latents.names import assignments
     from ident3d.latents.worlds import World
-    from ident3d.recipe import Recipe
 
     world = World(
         options["scene"],
@@ -174,7 +174,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def cluster_of(options: dict[str, Any]) -> Any:
     """The Cluster that the options describe."""
-    from ident3d.schedulers import Cluster
+    from ident3d.farm.scheduler import Cluster
 
     own = {name: options[name] for name in ("scheduler", "tls_ca", "tls_cert", "tls_key", "system", "jobs")}
     return Cluster(**own, options=dict(map(parse_cluster_option, options["cluster_settings"])))

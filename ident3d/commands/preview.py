@@ -18,7 +18,7 @@ from ident3d.commands.options import beside, dataset_argument
 def preview(directory: Path | str, out: Path | None, count: int, columns: int, with_latents: bool) -> None:
     """Draw a contact sheet of a dataset."""
     from ident3d.loaders.folders.contact_sheet import check_picture_path, save_picture
-    from ident3d.pictures import preview
+    from ident3d.looking.pictures import preview
 
     out = out or beside(directory, "-preview.png")
     check_picture_path(out)

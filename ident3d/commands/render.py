@@ -64,10 +64,10 @@ def render(
     cluster.check()
     recipe.check()  # first of all that bpy is there
 
-    from ident3d.estimates import estimate
+    from ident3d.farm.estimate import estimate
+    from ident3d.farm.render import render
+    from ident3d.farm.request import order
     from ident3d.loaders.folders.folder import is_dataset
-    from ident3d.orders import order
-    from ident3d.rendering import render
 
     if dry_run:
         if not cluster.here:

@@ -46,7 +46,7 @@ def reproduce(
       ident3d reproduce table4 --profile paper --seeds 0,1,2    the paper's own size
     """
     from ident3d.errors import UserError
-    from ident3d.reproducing import reproduce
+    from ident3d.reproduction.reproduce import reproduce
 
     try:
         numbers = [int(seed) for seed in seeds.split(",")]

@@ -21,7 +21,7 @@ def traverse(out: Path, steps: int | None, base: str | None, **recipe_settings: 
     """
     from ident3d.errors import UserError
     from ident3d.loaders.folders.contact_sheet import check_picture_path, save_picture
-    from ident3d.pictures import traverse
+    from ident3d.looking.pictures import traverse
 
     check_picture_path(out)
     try:

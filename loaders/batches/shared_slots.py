@@ -19,7 +19,7 @@ import torch
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_dataset import PairDataset
-from ident3d.processors import cores
+from ident3d.machine import cores
 
 MOST_WORKERS = 8
 SHARED_MEMORY = Path("/dev/shm")  # where Linux keeps it; a container often has 64 MB

@@ -29,7 +29,7 @@ from ident3d.loaders.layouts.published import NO_CLASS, ORIGINS, Split
 from ident3d.loaders.layouts.tar_members import Place, places
 from ident3d.loaders.stores.lease import lease
 from ident3d.loaders.stores.store import local_folder
-from ident3d.processors import cores
+from ident3d.machine import cores
 from ident3d.progress import progress_bar
 
 

@@ -28,7 +28,7 @@ from ident3d.loaders.stores import bounded
 from ident3d.loaders.stores import cache as cached
 from ident3d.loaders.stores.cache import ENTRIES, ORIGIN
 from ident3d.loaders.stores.store import Store, place
-from ident3d.overview import info
+from ident3d.looking.info import info
 
 pytest.importorskip("fsspec")
 

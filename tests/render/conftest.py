@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ident3d.farm.recipe import Recipe
+from ident3d.farm.render import render
 from ident3d.latents.worlds import World
-from ident3d.recipe import Recipe
-from ident3d.rendering import render
 
 SCENE = os.environ.get("IDENT3D_TEST_SCENE", "3dident")  # test_other_scenes.py sets it
 TINY = Recipe(World(SCENE), size=32, quality="draft")

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from render.conftest import TINY, contents
 
 from ident3d.cli import main
-from ident3d.rendering import render
+from ident3d.farm.render import render
 
 pytestmark = pytest.mark.bpy
 

@@ -11,15 +11,15 @@ from shapes.stars import obj_bytes, star
 from ident3d.blender_scenes.studio import Studio
 from ident3d.cli import main
 from ident3d.errors import UserError
+from ident3d.farm.recipe import Recipe
+from ident3d.farm.render import render
 from ident3d.latents.names import CLASSES
 from ident3d.latents.streams import noise_seed
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.folders.verify import verify
 from ident3d.loaders.format.shard import Shard, read_shard
-from ident3d.pictures import preview, traverse
-from ident3d.recipe import Recipe
-from ident3d.rendering import render
+from ident3d.looking.pictures import preview, traverse
 from ident3d.shapes.library import meshes
 from ident3d.shapes.rendering import add_meshes, mesh_hashes
 

@@ -17,15 +17,15 @@ from render.daskprocesses import DaskProcesses
 from render.test_faults import wait_for, workers_of
 
 from ident3d.bench.scale import still
-from ident3d.cluster import connected
 from ident3d.errors import UserError
-from ident3d.farm import run_jobs
-from ident3d.jobs import render_shard
+from ident3d.farm.connect import connected
+from ident3d.farm.render import render
+from ident3d.farm.render_shard import render_shard
+from ident3d.farm.scheduler import Cluster
+from ident3d.farm.shard_jobs import run_jobs
 from ident3d.loaders.folders.lifecycle import begin, plan
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.latents_source import drawn
-from ident3d.rendering import render
-from ident3d.schedulers import Cluster
 
 pytestmark = pytest.mark.bpy
 PATIENCE = 300  # seconds, on a busy machine
@@ -241,8 +241,8 @@ def test_workers_come_and_go_by_their_lifetime(dask: DaskProcesses, reference: P
 def test_a_frozen_scheduler_counts_as_lost(
     dask: DaskProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ident3d.watch.SILENCE_SECONDS", 2)
-    monkeypatch.setattr("ident3d.watch.LOOK_SECONDS", 1)
+    monkeypatch.setattr("ident3d.farm.watchdog.SILENCE_SECONDS", 2)
+    monkeypatch.setattr("ident3d.farm.watchdog.LOOK_SECONDS", 1)
     folder = tmp_path / "data"
     dask.add_worker()
     wait_for(dask.file.exists)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from render.conftest import TINY, contents
 
+from ident3d.farm.render import render
 from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.format.shard import read_shard
-from ident3d.rendering import render
 
 pytestmark = pytest.mark.bpy
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from ident3d.bench.scale import still
-from ident3d.cluster import embedded_cluster
 from ident3d.errors import UserError
-from ident3d.farm import enter_in_time, run_jobs
+from ident3d.farm.connect import embedded_cluster
+from ident3d.farm.recipe import Recipe
+from ident3d.farm.shard_jobs import enter_in_time, run_jobs
 from ident3d.loaders.folders.lifecycle import begin, plan
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.latents_source import drawn
 from ident3d.loaders.format.manifest import Entry
-from ident3d.recipe import Recipe
 
 ENTRY = Entry("00000.h5", 0, 1, "0" * 64, 1, (0, 0, 0), (0, 0, 0))
 
@@ -32,7 +32,7 @@ class Network:
 
 
 def test_a_run_outlives_a_moment_s_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ident3d.farm.PAUSE_SECONDS", (0.01,))
+    monkeypatch.setattr("ident3d.farm.shard_jobs.PAUSE_SECONDS", (0.01,))
     settings = Recipe(size=16, quality="draft").settings(drawn(0, "train"))
     jobs = plan(begin(tmp_path, settings, 6, 2), [])
     network, notes = Network(tmp_path, TimeoutError("late"), OSError(errno.EIO, "lost")), list[str]()
@@ -66,8 +66,8 @@ def test_what_does_not_pass_is_not_tried_again(error: Exception, tmp_path: Path)
 
 
 def test_trouble_that_lasts_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ident3d.farm.ENTER_SECONDS", 0.5)
-    monkeypatch.setattr("ident3d.farm.PAUSE_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr("ident3d.farm.shard_jobs.ENTER_SECONDS", 0.5)
+    monkeypatch.setattr("ident3d.farm.shard_jobs.PAUSE_SECONDS", (0.01, 0.02))
     network, notes = Network(tmp_path, *(OSError(errno.EIO, "lost") for _ in range(1000))), list[str]()
     with pytest.raises(OSError, match="lost"):
         enter_in_time(ENTRY, network.enter, notes.append)

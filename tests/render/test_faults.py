@@ -16,15 +16,15 @@ import psutil
 import pytest
 from render.conftest import TINY, contents
 
-from ident3d.cluster import embedded_cluster
 from ident3d.errors import UserError
-from ident3d.farm import run_jobs
+from ident3d.farm.connect import embedded_cluster
+from ident3d.farm.render import render
+from ident3d.farm.shard_jobs import run_jobs
 from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.folders.lifecycle import begin, plan
 from ident3d.loaders.folders.verify import verify
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.latents_source import drawn
-from ident3d.rendering import render
 
 pytestmark = pytest.mark.bpy
 COMMAND = [sys.executable, "-m", "ident3d", "render", "--size", "32", "--quality", "draft", "--shard-size", "16"]

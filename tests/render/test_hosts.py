@@ -12,7 +12,7 @@ from render.daskprocesses import DaskProcesses
 from render.test_cluster import entered, start
 from render.test_faults import wait_for
 
-from ident3d.rendering import render
+from ident3d.farm.render import render
 
 pytestmark = [pytest.mark.bpy, pytest.mark.slow]
 

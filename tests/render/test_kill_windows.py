@@ -13,10 +13,10 @@ import pytest
 from render.conftest import TINY, contents
 
 from ident3d.errors import UserError
+from ident3d.farm.render import render
 from ident3d.loaders.folders.folder import is_dataset, open_folder, write_description
 from ident3d.loaders.folders.lifecycle import begin
 from ident3d.loaders.folders.verify import verify
-from ident3d.rendering import render
 
 pytestmark = pytest.mark.bpy
 

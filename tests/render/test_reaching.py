@@ -13,8 +13,8 @@ from render.test_cluster import PATIENCE, entered, start
 from render.test_faults import wait_for
 
 from ident3d.errors import UserError
-from ident3d.rendering import render
-from ident3d.schedulers import Cluster
+from ident3d.farm.render import render
+from ident3d.farm.scheduler import Cluster
 
 pytestmark = pytest.mark.bpy
 
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.bpy
 def test_clusters_that_are_none(
     cluster: Cluster, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ident3d.schedulers.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("ident3d.farm.scheduler.CONNECT_SECONDS", 1)
     for name in ("PATH", "KUBECONFIG"):  # of this machine's own batch system
         monkeypatch.setenv(name, "")
     with pytest.raises(UserError) as refused:

@@ -18,15 +18,15 @@ from render.test_faults import wait_for
 from ident3d import ImageDataset, make_loader, verify
 from ident3d.cli import main
 from ident3d.errors import UserError
+from ident3d.farm.recipe import Recipe
+from ident3d.farm.render import render
+from ident3d.farm.scheduler import Cluster
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.folder import FILE, SHARDS, open_folder
 from ident3d.loaders.stores.cache import ENTRIES
 from ident3d.loaders.stores.store import Store
 from ident3d.loaders.stores.store_lease import FOLDER, lease_on_store
-from ident3d.recipe import Recipe
-from ident3d.rendering import render
-from ident3d.schedulers import Cluster
 
 pytestmark = pytest.mark.bpy
 
@@ -35,8 +35,8 @@ SMALL = Recipe(World(SCENE), size=16, quality="draft")
 CLIENT = f"""
 import sys
 from ident3d.latents.worlds import World
-from ident3d.recipe import Recipe
-from ident3d.rendering import render
+from ident3d.farm.recipe import Recipe
+from ident3d.farm.render import render
 if __name__ == "__main__":
     render(5, Recipe(World({SCENE!r}), size=16, quality="draft"), out=sys.argv[1], latents=sys.argv[2],
            workers=1, shard_size=2, show_progress=False)

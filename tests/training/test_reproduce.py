@@ -16,13 +16,13 @@ from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.stores.lease import lease
-from ident3d.reproducing import reproduce
-from ident3d.reproducing_images import dataset_path
+from ident3d.reproduction.image_cells import dataset_path
+from ident3d.reproduction.reproduce import reproduce
+from ident3d.reproduction.results import FILE
 from ident3d.training.experiments import experiment as experiments
 from ident3d.training.experiments.experiment import CAUSAL3DIDENT, EXPERIMENTS, TABLE4, Data, paper_row
 from ident3d.training.images.identity import identity_r2
 from ident3d.training.images.settings import Settings, completed
-from ident3d.training.results import FILE
 
 TINY = Data(World(), 16, 80, 64, Settings(encoder="tiny:plain", batch=32, steps=2))
 SMALL = replace(TABLE4, profiles={"tiny": {"all-ten": TINY}})

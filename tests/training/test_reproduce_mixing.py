@@ -15,17 +15,17 @@ from click.testing import CliRunner
 
 from ident3d.cli import main
 from ident3d.errors import UserError
-from ident3d.reproducing import plan, reproduce
-from ident3d.reproducing_mixing import estimate, processes
-from ident3d.training.comparison import cell, command_of
+from ident3d.reproduction.mixing_cells import estimate, processes
+from ident3d.reproduction.mixing_table import changed_settings
+from ident3d.reproduction.reproduce import plan, reproduce
+from ident3d.reproduction.results import FILE
+from ident3d.reproduction.table import cell, command_of
 from ident3d.training.experiments.experiment import Row, rows_of
 from ident3d.training.experiments.mixing_rows import Latents
 from ident3d.training.experiments.mixing_tables import ANINFONCE_FIG2, FIGURE2, TABLE1, TABLE2, THEORY
 from ident3d.training.loop.log import read_log
 from ident3d.training.mixing.settings import Synthetic, completed
 from ident3d.training.report.charts import line_chart
-from ident3d.training.results import FILE
-from ident3d.training.theory_tables import changed_settings
 
 TINY = Synthetic(encoder="16x2", whiten=True, bound=None, batch=32, steps=6, lr=3e-3, dim=10)
 PROFILES = {"paper": {"mixing": Latents(Synthetic())}, "tiny": {"mixing": Latents(TINY, supervised={"steps": 3})}}

@@ -12,6 +12,7 @@ import torch
 from ident3d.latents.concentration import mass_to_move
 from ident3d.loaders.format.files import write_json
 from ident3d.metrics import linear_r2, mcc
+from ident3d.reproduction.mixing_table import beside_lambda
 from ident3d.training.images.evaluate import FILE
 from ident3d.training.loop.steps import seed_of
 from ident3d.training.mixing.by_lambda import blocks, halves
@@ -25,7 +26,6 @@ from ident3d.training.mixing.ground_truth import (
 )
 from ident3d.training.mixing.settings import marginal_of
 from ident3d.training.mixing.train import Mixed
-from ident3d.training.theory_tables import beside_lambda
 
 COUNT, STREAM = 16_384, 4
 CHUNK = 4096

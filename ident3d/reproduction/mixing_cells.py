@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from ident3d.cells import LEFT, Cell, Say, finish
 from ident3d.errors import UserError
 from ident3d.loaders.stores.lease import Busy
-from ident3d.processors import cores
+from ident3d.machine import cores
 from ident3d.progress import progress_bar
+from ident3d.reproduction.cells import LEFT, Cell, Say, finish
 from ident3d.training.experiments.mixing_rows import Latents
 from ident3d.training.images.run import circumstances
 from ident3d.training.loop.devices import device_of, torch_threads

@@ -5,17 +5,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ident3d import reproducing_images, reproducing_mixing
-from ident3d.cells import LEFT, Cell, Say
 from ident3d.errors import UserError
 from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.folders.folder import differences
-from ident3d.training.comparison import of_images, write_tables
+from ident3d.reproduction import image_cells as reproducing_images
+from ident3d.reproduction import mixing_cells as reproducing_mixing
+from ident3d.reproduction.cells import LEFT, Cell, Say
+from ident3d.reproduction.results import finished_results
+from ident3d.reproduction.table import of_images, write_tables
 from ident3d.training.experiments import experiment as experiments
 from ident3d.training.experiments.experiment import EXPERIMENTS, Data, Experiment
 from ident3d.training.experiments.mixing_tables import THEORY
 from ident3d.training.images.settings import check_seed
-from ident3d.training.results import finished_results
 
 
 def reproduce(

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ident3d.errors import UserError
+from ident3d.farm.recipe import rendering_versions
 from ident3d.latents.draws import Draws
 from ident3d.latents.names import CLASSES
 from ident3d.latents.streams import noise_seed
@@ -20,7 +21,6 @@ from ident3d.loaders.format.latents_source import recorded_latents, world_of
 from ident3d.loaders.format.manifest import Entry, entry_of
 from ident3d.loaders.format.shard import Shard, encode_shard, read_settings, read_shard
 from ident3d.memory import keep_memory
-from ident3d.recipe import rendering_versions
 from ident3d.shapes.rendering import add_meshes
 
 Settings = dict[str, Any]

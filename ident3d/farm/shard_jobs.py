@@ -17,15 +17,15 @@ from typing import Any
 
 from distributed import CancelledError, Client, Future, KilledWorker
 
-from ident3d.cluster import GPU, RETRIES
 from ident3d.errors import UserError
-from ident3d.jobs import Settings, StudioOf, warm_studio
+from ident3d.farm.connect import GPU, RETRIES
+from ident3d.farm.render_shard import Settings, StudioOf, warm_studio
+from ident3d.farm.watchdog import STALL_SECONDS, Watch
+from ident3d.farm.worker import WORK, Finished, Hopeless, Task
 from ident3d.loaders.folders.lifecycle import Job
 from ident3d.loaders.format.files import FULL
 from ident3d.loaders.format.manifest import Entry
 from ident3d.loaders.stores.store import Store
-from ident3d.tasks import WORK, Finished, Hopeless, Task
-from ident3d.watch import STALL_SECONDS, Watch
 
 TELL_SECONDS = 0.5  # between two words of a worker on its images
 RESULT_SECONDS = 10.0  # in which a worker hands over what it has finished; another then finds the shard on disk

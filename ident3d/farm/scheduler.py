@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ident3d.batch import check_system
 from ident3d.errors import UserError
+from ident3d.farm.batch_systems import check_system
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -12,9 +12,9 @@ from multiprocessing import resource_tracker
 from types import FrameType
 from typing import Any
 
-from ident3d.batch import batch_cluster
 from ident3d.errors import UserError
-from ident3d.schedulers import Cluster, check_answer, client_of, security_of, warning_for
+from ident3d.farm.batch_systems import batch_cluster
+from ident3d.farm.scheduler import Cluster, check_answer, client_of, security_of, warning_for
 
 try:
     import dask

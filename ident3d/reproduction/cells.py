@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ident3d.loaders.format.files import write_json
+from ident3d.reproduction.results import FILE, Result
 from ident3d.training.experiments.experiment import Data, Row
 from ident3d.training.experiments.mixing_rows import Latents
-from ident3d.training.results import FILE, Result
 
 LEFT = "Left to another process"
 Say = Callable[[str], None]

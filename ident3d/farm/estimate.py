@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ident3d.cluster import embedded_cluster
-from ident3d.jobs import trial
+from ident3d.farm.connect import embedded_cluster
+from ident3d.farm.recipe import THREE_D_IDENT, Recipe
+from ident3d.farm.render_shard import trial
+from ident3d.farm.request import order
 from ident3d.loaders.folders.folder import is_dataset
 from ident3d.loaders.folders.lifecycle import intended
 from ident3d.loaders.folders.store_transfer import looking
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.latents_source import COPY
 from ident3d.loaders.stores.store import Store
-from ident3d.orders import order
-from ident3d.recipe import THREE_D_IDENT, Recipe
 
 TRIAL_IMAGES = 4
 

@@ -9,13 +9,13 @@ from tabulate import tabulate
 
 from ident3d.errors import UserError
 from ident3d.loaders.format.files import write_atomically, write_json
+from ident3d.reproduction.mixing_table import over_training, plotted, theory_parts, theory_tables, unfinished
+from ident3d.reproduction.results import Result
 from ident3d.training.experiments.experiment import Data, Experiment, Row
 from ident3d.training.images.run import open_run
 from ident3d.training.loop.log import read_log
 from ident3d.training.report.charts import line_chart
 from ident3d.training.report.report import read_scores, run_sections, table, write_page
-from ident3d.training.results import Result
-from ident3d.training.theory_tables import over_training, plotted, theory_parts, theory_tables, unfinished
 
 NAME = "table"
 SUPERVISED = "supervised "

@@ -14,7 +14,7 @@ from typing import Any
 from distributed import get_worker
 
 from ident3d.errors import UserError
-from ident3d.jobs import Settings, StudioOf, differing_versions, render_shard
+from ident3d.farm.render_shard import Settings, StudioOf, differing_versions, render_shard
 from ident3d.loaders.folders.folder import is_dataset
 from ident3d.loaders.folders.provenance import cpu_model
 from ident3d.loaders.folders.store_transfer import workplace
@@ -56,7 +56,7 @@ class Task:
 
 # What a worker is asked to evaluate. A worker that meets an unknown class while it reads its jobs dies, with whatever
 # else it was doing for others; one that lacks ident3d can read this, and answers with an ImportError.
-WORK = "__import__('ident3d.tasks', fromlist=['work']).work(job)"
+WORK = "__import__('ident3d.farm.worker', fromlist=['work']).work(job)"
 
 
 def work(pickled: bytes) -> Finished | Hopeless:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ident3d.errors import UserError
+from ident3d.farm.recipe import THREE_D_IDENT, Recipe
 from ident3d.latents.names import CLASSES, NAMES
 from ident3d.latents.streams import noise_seed
 from ident3d.loaders.folders.contact_sheet import contact_sheet
@@ -15,7 +16,6 @@ from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.format.latents_source import world_of
 from ident3d.loaders.format.shard import read_shard
 from ident3d.progress import progress_bar
-from ident3d.recipe import THREE_D_IDENT, Recipe
 from ident3d.shapes.rendering import add_meshes, mesh_hashes
 
 SHORT = dict(zip(NAMES, ("x", "y", "z", "φ", "θ", "ψ", "spot", "h.obj", "h.spot", "h.gnd"), strict=True))

@@ -6,11 +6,11 @@ from typing import Any
 
 from tabulate import tabulate
 
+from ident3d.reproduction.results import Result
 from ident3d.training.experiments.experiment import Experiment, Plot
 from ident3d.training.mixing.by_lambda import blocks
 from ident3d.training.mixing.settings import Synthetic, completed
 from ident3d.training.report.charts import line_chart
-from ident3d.training.results import Result
 
 UNSET = {
     "steps": f"{completed(Synthetic()).steps}, supervised {completed(Synthetic(supervised=True)).steps}",

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ident3d.cluster import connected, reach
 from ident3d.errors import UserError
-from ident3d.farm import Failure, run_jobs
-from ident3d.jobs import adopt
+from ident3d.farm.connect import connected, reach
+from ident3d.farm.recipe import THREE_D_IDENT, Recipe
+from ident3d.farm.render_shard import adopt
+from ident3d.farm.request import Order, order
+from ident3d.farm.scheduler import Cluster
+from ident3d.farm.shard_jobs import Failure, run_jobs
 from ident3d.loaders.folders.card import write_card
 from ident3d.loaders.folders.folder import SHARDS, Description, Folder, is_dataset
 from ident3d.loaders.folders.lifecycle import Job, drop_lost, intended, plan, write_down
@@ -21,10 +24,7 @@ from ident3d.loaders.format.files import remove_partial_files, write_atomically
 from ident3d.loaders.format.latents_source import COPY, copy_is_sound
 from ident3d.loaders.format.manifest import Entry
 from ident3d.loaders.stores.store import Store
-from ident3d.orders import Order, order
 from ident3d.progress import progress_bar
-from ident3d.recipe import THREE_D_IDENT, Recipe
-from ident3d.schedulers import Cluster
 from ident3d.shapes.rendering import mesh_credits
 
 HERE = Cluster()

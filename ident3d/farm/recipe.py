@@ -7,9 +7,9 @@ from importlib.metadata import version
 from typing import Any
 
 from ident3d.errors import UserError, unknown
+from ident3d.farm.bpy_libraries import require_bpy
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
-from ident3d.libraries import require_bpy
 from ident3d.loaders.format.files import sha256
 from ident3d.shapes.rendering import mesh_hashes
 

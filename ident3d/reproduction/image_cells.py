@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from ident3d.cells import LEFT, Cell, Say, finish
 from ident3d.errors import UserError
+from ident3d.farm.recipe import Recipe
 from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_widths import pairs
@@ -16,7 +16,7 @@ from ident3d.loaders.folders.folder import is_dataset, read_description
 from ident3d.loaders.format.latents_source import drawn
 from ident3d.loaders.stores.lease import Busy
 from ident3d.memory import keep_memory
-from ident3d.recipe import Recipe
+from ident3d.reproduction.cells import LEFT, Cell, Say, finish
 from ident3d.training.experiments import experiment as experiments
 from ident3d.training.experiments.experiment import Data, Experiment
 from ident3d.training.images.evaluate import evaluate_run
@@ -46,7 +46,7 @@ def dataset(data: Data, split: str, base: Path, show_progress: bool) -> Path:
     """The folder of a world's images, rendered now if they are not there."""
     path = dataset_path(data, split, base)
     if not is_complete(path):
-        from ident3d.rendering import render
+        from ident3d.farm.render import render
 
         n = data.train if split == "train" else data.test
         done = render(n, Recipe(data.world, split=split, size=data.size), out=path, show_progress=show_progress)

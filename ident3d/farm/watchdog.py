@@ -8,8 +8,8 @@ from typing import Any
 
 from distributed import Client
 
-from ident3d.cluster import GPU
 from ident3d.errors import UserError
+from ident3d.farm.connect import GPU
 from ident3d.loaders.folders.lifecycle import Job
 
 STALL_SECONDS = 300.0  # without a finished image of 224 pixels; the slowest preset needs half a minute on a busy core

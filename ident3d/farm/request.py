@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ident3d.devices import Device, resolve_device
 from ident3d.errors import UserError
+from ident3d.farm.devices import Device, resolve_device
+from ident3d.farm.recipe import Recipe
 from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.format.latents_source import copied, drawn, npy_bytes, read_latents_file
 from ident3d.loaders.stores.store import Store, place
-from ident3d.processors import cores
-from ident3d.recipe import Recipe
+from ident3d.machine import cores
 
 
 @dataclass(frozen=True)

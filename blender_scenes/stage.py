@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ident3d.blender_scenes.blender import bpy, current_scene, mathutils
-from ident3d.latents.hues import hue_to_rgb
+from ident3d.latents.exact.hues import hue_to_rgb
 
 HEIGHT = 4.442117
 """H: the largest side of the teapot's bounding box after scaling, in the pose with no rotation."""

@@ -8,7 +8,7 @@ from PIL import Image
 
 from ident3d.cli import main
 from ident3d.errors import UserError
-from ident3d.latents.causal import CausalModel, published_model, published_text
+from ident3d.latents.exact.causal import CausalModel, published_model, published_text
 from ident3d.looking.causal_graph import draw_graph, graph
 
 

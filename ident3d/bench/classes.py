@@ -7,8 +7,8 @@ from tabulate import tabulate
 
 from ident3d.farm.bpy_libraries import require_bpy
 from ident3d.latents import World, draw
-from ident3d.latents.names import CLASSES
-from ident3d.latents.streams import noise_seed
+from ident3d.latents.exact.names import CLASSES
+from ident3d.latents.exact.streams import noise_seed
 from ident3d.progress import progress_bar
 from ident3d.shapes.cache import load_mesh
 from ident3d.shapes.rendering import MADE_IN_CODE, add_meshes, mesh_hashes

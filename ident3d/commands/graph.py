@@ -17,8 +17,8 @@ import click
 @click.option("--toml", is_flag=True, help="Print the published graph as a TOML file to start from, and draw nothing.")
 def graph(file: Path | None, interventions: tuple[str, ...], out: Path, toml: bool) -> None:
     """Draw the causal graph of Causal-3DIdent, or your own."""
-    from ident3d.latents.causal import published_text
-    from ident3d.latents.names import assignments
+    from ident3d.latents.exact.causal import published_text
+    from ident3d.latents.exact.names import assignments
     from ident3d.looking.causal_graph import graph as draw
 
     if toml:

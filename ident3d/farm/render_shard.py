@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from ident3d.errors import UserError
 from ident3d.farm.recipe import rendering_versions
 from ident3d.latents.draws import Draws
-from ident3d.latents.names import CLASSES
-from ident3d.latents.streams import noise_seed
+from ident3d.latents.exact.names import CLASSES
+from ident3d.latents.exact.streams import noise_seed
 from ident3d.loaders.folders.folder import SHARDS
 from ident3d.loaders.folders.lifecycle import Job, check_due
 from ident3d.loaders.folders.verify import content_problems

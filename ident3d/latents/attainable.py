@@ -17,9 +17,9 @@ from typing import Final
 
 import numpy as np
 
-from ident3d.latents.arithmetic import Float64
 from ident3d.latents.draws import draw
-from ident3d.latents.names import CLASSES, NAMES
+from ident3d.latents.exact.arithmetic import Float64
+from ident3d.latents.exact.names import CLASSES, NAMES
 from ident3d.latents.worlds import World
 
 SATURATIONS: Final = {"object_hue": 1.0, "spotlight_hue": 0.8, "ground_hue": 0.6}

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ident3d.latents.arithmetic import Float64, normal_quantile
-from ident3d.latents.causal_draws import classes_of, sample
-from ident3d.latents.names import NAMES
-from ident3d.latents.streams import uniform_float32, uniform_float64, words
+from ident3d.latents.exact.arithmetic import Float64, normal_quantile
+from ident3d.latents.exact.causal_draws import classes_of, sample
+from ident3d.latents.exact.names import NAMES
+from ident3d.latents.exact.streams import uniform_float32, uniform_float64, words
 from ident3d.latents.worlds import SPHERE, World
 
 

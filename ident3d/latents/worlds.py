@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError, unknown
-from ident3d.latents.arithmetic import atan2
-from ident3d.latents.causal import CausalModel, check_classes, published_model
-from ident3d.latents.names import ANGLES, GROUPS, HUES, NAMES, POSITIONS, single_names
-from ident3d.latents.spaces import Box, Product, Space, Sphere
+from ident3d.latents.distributions.spaces import Box, Product, Space, Sphere
+from ident3d.latents.exact.arithmetic import atan2
+from ident3d.latents.exact.causal import CausalModel, check_classes, published_model
+from ident3d.latents.exact.names import ANGLES, GROUPS, HUES, NAMES, POSITIONS, single_names
 
 # Scene → its own position, angle and hue ranges, in scene units (half widths).
 RANGES: Final = {

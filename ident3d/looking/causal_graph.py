@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ident3d.errors import UserError, unknown
-from ident3d.latents.causal import CausalModel, load_model, published_model
-from ident3d.latents.names import NAMES
+from ident3d.latents.exact.causal import CausalModel, load_model, published_model
+from ident3d.latents.exact.names import NAMES
 from ident3d.latents.worlds import World
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from PIL import Image
 
 from ident3d.errors import UserError
 from ident3d.farm.recipe import THREE_D_IDENT, Recipe
-from ident3d.latents.names import CLASSES, NAMES
-from ident3d.latents.streams import noise_seed
+from ident3d.latents.exact.names import CLASSES, NAMES
+from ident3d.latents.exact.streams import noise_seed
 from ident3d.loaders.folders.contact_sheet import contact_sheet
 from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.format.latents_source import world_of

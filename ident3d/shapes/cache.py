@@ -17,7 +17,7 @@ import platformdirs
 from numpy.typing import NDArray
 
 from ident3d.errors import UserError
-from ident3d.latents.names import CLASSES
+from ident3d.latents.exact.names import CLASSES
 from ident3d.loaders.format.files import write_atomically, write_json
 from ident3d.shapes.normalise import Normal
 

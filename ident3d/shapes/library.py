@@ -8,7 +8,7 @@ from pathlib import Path
 from tabulate import tabulate
 
 from ident3d.errors import UserError, unknown
-from ident3d.latents.names import CLASSES
+from ident3d.latents.exact.names import CLASSES
 from ident3d.loaders.format.files import remove_partial_files
 from ident3d.loaders.stores.lease import lease
 from ident3d.progress import progress_bar

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-from ident3d.latents.names import CLASSES, NAMES
+from ident3d.latents.exact.names import CLASSES, NAMES
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.contact_sheet import contact_sheet
 from ident3d.shapes.rendering import add_meshes, mesh_hashes

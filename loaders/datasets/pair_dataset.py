@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError, unknown
 from ident3d.latents import Conditional, Product, World, conditional
-from ident3d.latents.names import GROUPS, VIEWS
+from ident3d.latents.exact.names import GROUPS, VIEWS
 from ident3d.loaders.datasets.image_dataset import Folders, ImageDataset
 from ident3d.loaders.pairs.sampler import PairSampler
 
@@ -30,7 +30,7 @@ class PairDataset:
     epoch's number of pairs, by default that of the images. With `negative`, the arguments of a second conditional
     such as ``{"cond": "normal", "sigma": 0.3}``, the tuples have a third member, the hard negative.
 
-    `cond`, `sigma`, `p`, `kappa`, `precision` are those of `ident3d.latents.choose.conditional`; `only` names the
+    `cond`, `sigma`, `p`, `kappa`, `precision` are those of `ident3d.latents.conditional`; `only` names the
     latents, groups (position, rotation, hue) or views (positions, rotations, hues) that change, `same_class` keeps a
     pair within its class. `space` may repeat what space the latents live in, and must be right. `latents`, `transform`,
     `packed` are ImageDataset's.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tabulate import tabulate
 
 from ident3d.errors import UserError
-from ident3d.latents.differences import difference_cdf, expected_abs_difference
+from ident3d.latents.distributions.differences import difference_cdf, expected_abs_difference
 from ident3d.loaders.datasets.image_dataset import Folders, ImageDataset
 from ident3d.loaders.datasets.pair_dataset import DEFAULT_SIGMA, check_anchors, world_conditional
 from ident3d.loaders.pairs.sampler import PairSampler

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ident3d.latents.names import CLASSES
+from ident3d.latents.exact.names import CLASSES
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.contact_sheet import contact_sheet, save_picture
 from ident3d.loaders.folders.folder import SHARDS, Description

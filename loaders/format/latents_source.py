@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ident3d.errors import UserError
-from ident3d.latents.causal_draws import classes_of
 from ident3d.latents.draws import Draws, draw
+from ident3d.latents.exact.causal_draws import classes_of
 from ident3d.latents.worlds import World
 from ident3d.loaders.format.files import sha256, sha256_of_file
 

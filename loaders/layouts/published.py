@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ident3d.errors import UserError
-from ident3d.latents.names import ANGLES, HUES, NAMES, POSITIONS
+from ident3d.latents.exact.names import ANGLES, HUES, NAMES, POSITIONS
 from ident3d.latents.worlds import World
 from ident3d.loaders.layouts.tar_members import Place
 

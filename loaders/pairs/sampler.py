@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError, unknown
 from ident3d.latents import Conditional, marginal
-from ident3d.latents.conditionals import ProductConditional, RejectedNormal
+from ident3d.latents.distributions.conditionals import ProductConditional, RejectedNormal
 from ident3d.loaders.pairs import variates as pair_streams
 from ident3d.loaders.pairs.search import Neighbours
 from ident3d.loaders.pairs.variates import ANCHOR, COLUMNS, MARGINAL, NEGATIVE, POSITIVE, Columns

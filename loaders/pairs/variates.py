@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ident3d.errors import UserError
-from ident3d.latents.streams import uniform_float64
+from ident3d.latents.exact.streams import uniform_float64
 
 WORDS = 64  # 64-bit words for each pair; Philox gives four with each step of its counter
 COLUMNS = 16  # of them for each purpose: enough for one word a latent

@@ -15,7 +15,7 @@ from ident3d.blender_scenes.focus import project
 from ident3d.blender_scenes.stage import FOCAL, HEIGHT, SCALE
 from ident3d.blender_scenes.studio import Studio
 from ident3d.blender_scenes.teapot import SIDE, teapot
-from ident3d.latents.names import CLASSES
+from ident3d.latents.exact.names import CLASSES
 from ident3d.shapes.cache import load_mesh
 from ident3d.shapes.library import meshes
 from ident3d.shapes.normalise import volume

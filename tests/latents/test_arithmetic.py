@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from ident3d.latents import arithmetic
+from ident3d.latents.exact import arithmetic
 
 GRID = np.arange(-100_000, 100_001) / 100_000
 

@@ -13,11 +13,11 @@ from scipy import stats
 
 from ident3d.errors import UserError
 from ident3d.latents import NAMES, World, draw
-from ident3d.latents.causal import CausalModel, load_model, published_model, published_text
-from ident3d.latents.causal_draws import sample
-from ident3d.latents.formula import Formula
-from ident3d.latents.names import CLASSES, assignments
-from ident3d.latents.streams import words
+from ident3d.latents.exact.causal import CausalModel, load_model, published_model, published_text
+from ident3d.latents.exact.causal_draws import sample
+from ident3d.latents.exact.formula import Formula
+from ident3d.latents.exact.names import CLASSES, assignments
+from ident3d.latents.exact.streams import words
 
 CAUSAL = World("causal3dident")
 

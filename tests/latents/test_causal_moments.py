@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ident3d.latents import NAMES, World, draw
-from ident3d.latents.names import CLASSES
+from ident3d.latents.exact.names import CLASSES
 
 Float64 = NDArray[np.float64]
 N_CLASS = 36_000

@@ -5,9 +5,9 @@ import pytest
 from scipy import integrate, special, stats
 
 from ident3d.errors import UserError
-from ident3d.latents.choose import marginal, uniforms
-from ident3d.latents.concentration import mass_to_move, relative_density
-from ident3d.latents.spaces import Box, Sphere, Unbounded
+from ident3d.latents.distributions.by_name import marginal, uniforms
+from ident3d.latents.distributions.concentration import mass_to_move, relative_density
+from ident3d.latents.distributions.spaces import Box, Sphere, Unbounded
 
 
 @pytest.mark.parametrize("sigma", [0.03, 0.3, 3.0])

@@ -12,11 +12,11 @@ from scipy import special, stats
 from torch.overrides import TorchFunctionMode
 
 from ident3d.errors import UserError
-from ident3d.latents import tables
-from ident3d.latents.choose import conditional, marginal, uniforms
-from ident3d.latents.conditionals import Conditional
-from ident3d.latents.families import Family, GeneralizedNormal, Laplace, Normal, Window
-from ident3d.latents.spaces import Box, Product, Space, Sphere, Unbounded, space
+from ident3d.latents.distributions import quantile_tables as tables
+from ident3d.latents.distributions.by_name import conditional, marginal, uniforms
+from ident3d.latents.distributions.conditionals import Conditional
+from ident3d.latents.distributions.families import Family, GeneralizedNormal, Laplace, Normal, Window
+from ident3d.latents.distributions.spaces import Box, Product, Space, Sphere, Unbounded, space
 
 GOLDEN = np.load(Path(__file__).parent.parent / "data/golden/expected_samplers.npz", allow_pickle=False)
 BIMODAL, LINEAR = [25.0] * 5 + [5.0] * 5, np.linspace(5, 25, 10).tolist()

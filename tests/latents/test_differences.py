@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ident3d.latents.choose import conditional, uniforms
-from ident3d.latents.differences import difference_cdf, difference_quantiles, expected_abs_difference
-from ident3d.latents.spaces import Box, Sphere, Unbounded, space
+from ident3d.latents.distributions.by_name import conditional, uniforms
+from ident3d.latents.distributions.differences import difference_cdf, difference_quantiles, expected_abs_difference
+from ident3d.latents.distributions.spaces import Box, Sphere, Unbounded, space
 
 
 @pytest.mark.parametrize("name", ["normal", "laplace", "generalized_normal", "uniform"])

@@ -14,7 +14,7 @@ from scipy import stats
 
 from ident3d.errors import UserError
 from ident3d.latents import NAMES, World, draw, noise_seed
-from ident3d.latents.streams import uniform_float32, uniform_float64
+from ident3d.latents.exact.streams import uniform_float32, uniform_float64
 
 SCENES = ["3dident", "3dident-periodic"]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ident3d.latents.hues import hue_to_rgb
+from ident3d.latents.exact.hues import hue_to_rgb
 
 ANGLES = np.linspace(-np.pi / 2, np.pi / 2, 401)
 

@@ -11,7 +11,7 @@ import pytest
 
 from ident3d.errors import UserError
 from ident3d.latents import NAMES, World, draw
-from ident3d.latents.spaces import Box, Product, Sphere
+from ident3d.latents.distributions.spaces import Box, Product, Sphere
 
 HALF_PI = math.pi / 2
 

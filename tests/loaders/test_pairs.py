@@ -9,7 +9,8 @@ from scipy import stats
 from synthetic import make_dataset
 
 from ident3d.errors import UserError
-from ident3d.latents import Box, Product, Sphere, choose, conditional
+from ident3d.latents import Box, Product, Sphere, conditional
+from ident3d.latents.distributions import by_name as choose
 from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.loaders.pairs import index_cache, search
 from ident3d.loaders.pairs.sampler import PairSampler

@@ -12,7 +12,7 @@ from PIL import Image
 from synthetic import make_dataset
 
 from ident3d.errors import UserError
-from ident3d.latents.names import NAMES
+from ident3d.latents.exact.names import NAMES
 from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.folder import open_folder, read_description

@@ -13,8 +13,8 @@ from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.farm.recipe import Recipe
 from ident3d.farm.render import render
-from ident3d.latents.names import CLASSES
-from ident3d.latents.streams import noise_seed
+from ident3d.latents.exact.names import CLASSES
+from ident3d.latents.exact.streams import noise_seed
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.folders.verify import verify

@@ -12,7 +12,7 @@ from render.conftest import TINY
 from ident3d.cli import main
 from ident3d.farm.recipe import Recipe
 from ident3d.farm.render import render
-from ident3d.latents.names import NAMES
+from ident3d.latents.exact.names import NAMES
 from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.format.shard import read_shard
 from ident3d.looking.pictures import preview, traverse

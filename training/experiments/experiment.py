@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ident3d.errors import UserError, unknown
-from ident3d.latents.names import GROUPS
+from ident3d.latents.exact.names import GROUPS
 from ident3d.latents.worlds import World
 from ident3d.training.images.settings import Settings
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ident3d.latents.arithmetic import Float64
+from ident3d.latents.exact.arithmetic import Float64
 
 
 def blocks(truth: Sequence[float], values: Sequence[float]) -> list[list[float]]:

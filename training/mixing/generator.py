@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
 from ident3d.errors import UserError
-from ident3d.latents.arithmetic import Float64
+from ident3d.latents.exact.arithmetic import Float64
 from ident3d.training.loop.own_code import own_module
 
 SLOPE = 0.2

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ident3d.latents.choose import Marginal, conditional, uniforms
-from ident3d.latents.conditionals import Conditional
+from ident3d.latents.distributions.by_name import Marginal, conditional, uniforms
+from ident3d.latents.distributions.conditionals import Conditional
 from ident3d.training.mixing.settings import Synthetic, conditionals_of, marginal_of, space_of
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ident3d.latents.concentration import mass_to_move
+from ident3d.latents.distributions.concentration import mass_to_move
 from ident3d.loaders.format.files import write_json
 from ident3d.metrics import linear_r2, mcc
 from ident3d.reproduction.mixing_table import beside_lambda

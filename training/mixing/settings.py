@@ -6,9 +6,9 @@ from math import isfinite
 from typing import Any, Final
 
 from ident3d.errors import UserError, unknown
-from ident3d.latents.choose import Marginal, conditional, marginal
-from ident3d.latents.conditionals import Conditional
-from ident3d.latents.spaces import Box, Factor, Sphere, Unbounded
+from ident3d.latents.distributions.by_name import Marginal, conditional, marginal
+from ident3d.latents.distributions.conditionals import Conditional
+from ident3d.latents.distributions.spaces import Box, Factor, Sphere, Unbounded
 from ident3d.training.encoders.output_spaces import SPACES
 from ident3d.training.encoders.perceptron import PAPERS, widths
 from ident3d.training.loop.steps import SCHEDULES

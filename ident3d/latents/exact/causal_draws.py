@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ident3d.latents.arithmetic import Float64, normal_cdf, normal_quantile
-from ident3d.latents.causal import CausalModel, Node
-from ident3d.latents.names import CLASSES, NAMES
-from ident3d.latents.streams import uniform_float32, uniform_float64
+from ident3d.latents.exact.arithmetic import Float64, normal_cdf, normal_quantile
+from ident3d.latents.exact.causal import CausalModel, Node
+from ident3d.latents.exact.names import CLASSES, NAMES
+from ident3d.latents.exact.streams import uniform_float32, uniform_float64
 
 
 def classes_of(index: NDArray[np.int64], classes: tuple[str, ...]) -> NDArray[np.int8]:

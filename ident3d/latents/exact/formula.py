@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from ident3d.errors import UserError, unknown
-from ident3d.latents.arithmetic import Float64, sin_cos
+from ident3d.latents.exact.arithmetic import Float64, sin_cos
 
 LONGEST: Final = 300  # characters
 FARTHEST_ANGLE: Final = 1e5

@@ -11,8 +11,8 @@ from typing import Protocol
 from array_api_compat import array_namespace
 
 from ident3d.errors import UserError
-from ident3d.latents import tables
-from ident3d.latents.special import Array, constant, functions
+from ident3d.latents.distributions import quantile_tables as tables
+from ident3d.latents.distributions.special import Array, constant, functions
 
 
 class Family(Protocol):

@@ -13,10 +13,10 @@ from typing import Protocol, TypeAlias
 from array_api_compat import array_namespace, device
 
 from ident3d.errors import UserError
-from ident3d.latents import tables
-from ident3d.latents.families import Family
-from ident3d.latents.spaces import Box, Factor, Product, Space, Sphere
-from ident3d.latents.special import Array, constant, inside, normal_variates
+from ident3d.latents.distributions import quantile_tables as tables
+from ident3d.latents.distributions.families import Family
+from ident3d.latents.distributions.spaces import Box, Factor, Product, Space, Sphere
+from ident3d.latents.distributions.special import Array, constant, inside, normal_variates
 
 Uniforms: TypeAlias = Callable[[tuple[int, ...]], Array]  # shape → U(0, 1)
 

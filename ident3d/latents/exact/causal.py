@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ident3d.errors import UserError, unknown
-from ident3d.latents.formula import Formula
-from ident3d.latents.names import CLASSES, NAMES
+from ident3d.latents.exact.formula import Formula
+from ident3d.latents.exact.names import CLASSES, NAMES
 
 FARTHEST_MEAN: Final = 30.0  # standard deviations outside the range, where Φ still has all its digits
 LARGEST_FILE: Final = 100_000  # bytes
@@ -104,7 +104,7 @@ def published_model() -> CausalModel:
 
 def published_text() -> str:
     """Its file, to start a graph of one's own from."""
-    return files("ident3d.latents").joinpath("causal3dident.toml").read_text("utf-8")
+    return files("ident3d.latents.exact").joinpath("causal3dident.toml").read_text("utf-8")
 
 
 def load_model(path: Path) -> CausalModel:

@@ -5,11 +5,11 @@ from typing import TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ident3d.latents.arithmetic import Float64
-from ident3d.latents.choose import conditional as by_name
-from ident3d.latents.choose import uniforms
-from ident3d.latents.conditionals import Conditional, Coordinatewise
-from ident3d.latents.spaces import Box, Product, Space, Sphere, Unbounded
+from ident3d.latents.distributions.by_name import conditional as by_name
+from ident3d.latents.distributions.by_name import uniforms
+from ident3d.latents.distributions.conditionals import Conditional, Coordinatewise
+from ident3d.latents.distributions.spaces import Box, Product, Space, Sphere, Unbounded
+from ident3d.latents.exact.arithmetic import Float64
 
 ANCHORS = 1000  # quantiles of each latent's anchors that stand for all of them
 DRAWS = 200_000

@@ -9,10 +9,10 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from ident3d.errors import UserError, unknown
-from ident3d.latents import conditionals as c
-from ident3d.latents.families import Family, GeneralizedNormal, Laplace, Normal, Window
-from ident3d.latents.spaces import Box, Factor, Product, Space, Sphere, Unbounded
-from ident3d.latents.special import Array, constant
+from ident3d.latents.distributions import conditionals as c
+from ident3d.latents.distributions.families import Family, GeneralizedNormal, Laplace, Normal, Window
+from ident3d.latents.distributions.spaces import Box, Factor, Product, Space, Sphere, Unbounded
+from ident3d.latents.distributions.special import Array, constant
 
 CONDITIONALS: Final = ("normal", "laplace", "generalized_normal", "uniform", "vmf", "rejected_normal")
 MARGINALS: Final = ("uniform", "normal", "laplace", "generalized_normal", "vmf")

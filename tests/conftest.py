@@ -19,7 +19,7 @@ settings.register_profile("ident3d", deadline=None, suppress_health_check=[Healt
 settings.load_profile("ident3d")
 
 CAN_RENDER = all(find_spec(package) for package in ("bpy", "distributed"))
-collect_ignore = [] if CAN_RENDER else ["render", "blender_scenes"]
+collect_ignore = [] if CAN_RENDER else ["farm", "blender_scenes"]
 
 
 def pytest_report_header() -> list[str]:

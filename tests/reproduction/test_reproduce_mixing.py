@@ -111,7 +111,7 @@ if __name__ == "__main__":
     (tmp_path / "script.py").write_text(script)
     folder = tmp_path / "mixing/box-normal-p2-seed0"
     before = 0
-    paths = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    paths = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
     for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT):
         process = subprocess.Popen([sys.executable, tmp_path / "script.py"], env=os.environ | paths,
                                    stderr=subprocess.DEVNULL)  # fmt: skip

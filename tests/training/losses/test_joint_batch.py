@@ -17,7 +17,7 @@ from ident3d.training.losses.gather import average_gradients, first_row, gather
 
 
 def test_two_ranks_have_the_gradients_of_one_process(tmp_path: Path) -> None:
-    script = Path(__file__).parent / "one_rank.py"
+    script = Path(__file__).parents[2] / "one_rank.py"
     ranks = [
         subprocess.Popen([sys.executable, "-W", "error", script, str(rank), "2", tmp_path], stderr=subprocess.PIPE)
         for rank in range(2)

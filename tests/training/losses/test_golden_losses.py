@@ -21,7 +21,7 @@ from ident3d.training.losses.contrastive import (
     uniformity,
 )
 
-GOLDEN = Path(__file__).parent.parent / "data/golden"
+GOLDEN = Path(__file__).parents[2] / "data/golden"
 MEANS: dict[str, float] = json.loads((GOLDEN / "expected_losses.json").read_text())
 Loss = Callable[..., Tensor]
 

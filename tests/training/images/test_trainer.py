@@ -30,7 +30,7 @@ from ident3d.training.images.train import train
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.log import read_log
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[2]  # of the modules that the tests share
 N = 64
 TINY = Settings(encoder="tiny:convolution", batch=16, steps=9, lr=1e-3, precision="fp32", bound=3.0)
 PLAIN = replace(TINY, encoder="tiny:plain", steps=4)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from render.conftest import TINY, contents
+from farm.conftest import TINY, contents
 
 from ident3d.cli import main
 from ident3d.farm.render import render

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from render.conftest import contents
+from farm.conftest import contents
 from shapes.stars import obj_bytes, star
 
 from ident3d.blender_scenes.studio import Studio

@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 from distributed import Client
-from render.conftest import TINY, contents
-from render.daskprocesses import DaskProcesses
-from render.test_faults import wait_for, workers_of
+from farm.conftest import TINY, contents
+from farm.daskprocesses import DaskProcesses
+from farm.test_faults import wait_for, workers_of
 
 from ident3d.bench.scale import still
 from ident3d.errors import UserError

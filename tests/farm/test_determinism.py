@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from render.conftest import TINY, contents
+from farm.conftest import TINY, contents
 
 from ident3d.farm.render import render
 from ident3d.loaders.folders.folder import open_folder

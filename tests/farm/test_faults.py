@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from render.conftest import TINY, contents
+from farm.conftest import TINY, contents
 
 from ident3d.errors import UserError
 from ident3d.farm.connect import embedded_cluster

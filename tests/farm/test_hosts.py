@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from distributed.security import Security
-from render.conftest import TINY, contents
-from render.daskprocesses import DaskProcesses
-from render.test_cluster import entered, start
-from render.test_faults import wait_for
+from farm.conftest import TINY, contents
+from farm.daskprocesses import DaskProcesses
+from farm.test_cluster import entered, start
+from farm.test_faults import wait_for
 
 from ident3d.farm.render import render
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from render.conftest import TINY, contents
+from farm.conftest import TINY, contents
 
 from ident3d.errors import UserError
 from ident3d.farm.render import render

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from farm.conftest import TINY
 from PIL import Image
-from render.conftest import TINY
 
 from ident3d.cli import main
 from ident3d.farm.recipe import Recipe

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from render.conftest import SCENE
-from render.daskprocesses import DaskProcesses
-from render.test_faults import wait_for
+from farm.conftest import SCENE
+from farm.daskprocesses import DaskProcesses
+from farm.test_faults import wait_for
 
 from ident3d import ImageDataset, make_loader, verify
 from ident3d.cli import main

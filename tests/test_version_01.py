@@ -1,0 +1,110 @@
+"""Folders, runs and checkpoints that version 0.1 made are read, continued and scored, with equal bytes and bits.
+
+tests/data/v0.1 was made by commit 0d2f063: `train`, `test` and `periodic` by `ident3d render`, `run` by `ident3d train`
+(2 steps; `run-resumed` is the same after 4), `mixing` and `mixing-resumed` likewise by `ident3d mixing`.
+"""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from ident3d import PairDataset, evaluate_run, mixing, train, verify
+from ident3d.latents.worlds import World
+from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.folders.provenance import cpu_model
+from ident3d.training.images.run import open_run
+from ident3d.training.mixing.settings import Synthetic
+
+OLD = Path(__file__).parent / "data/v0.1"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of everything, as the current folder: the runs name their data by relative paths."""
+    shutil.copytree(OLD, tmp_path / "old")
+    monkeypatch.chdir(tmp_path / "old")
+    return tmp_path / "old"
+
+
+def same_machine(facts: dict[str, Any]) -> bool:
+    """Whether this machine is of the kind that promises equal bits: the processor, and the versions recorded."""
+    versions = facts["versions"]
+    return facts["cpu"] == cpu_model() and versions.get("torch", torch.__version__) == torch.__version__
+
+
+def assert_same_weights(ours: Path, theirs: Path, exact: bool) -> None:
+    a, b = load_file(ours / "checkpoint.safetensors"), load_file(theirs / "checkpoint.safetensors")
+    assert a.keys() == b.keys()
+    assert len(a) > 5
+    for name, expected in b.items():
+        if exact:
+            assert torch.equal(a[name], expected), name
+        else:
+            torch.testing.assert_close(a[name], expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "n"), [("train", 16), ("test", 40), ("periodic", 2)])
+def test_a_dataset_is_sound_and_reads_as_before(folder: Path, name: str, n: int) -> None:
+    found = verify(folder / name)
+    assert (found.good, found.problems) == (n, ())
+    images = ImageDataset(folder / name)
+    assert images.latents(np.arange(n)).tobytes() == np.load(folder / name / "all_latents.npy").tobytes()
+
+
+def test_pairs_are_those_of_version_01(folder: Path) -> None:
+    expected = json.loads((folder / "pairs.json").read_text())
+    for name, shape in {"normal": {}, "laplace": {}, "gennorm": {"p": 3.0}}.items():
+        cond = "generalized_normal" if name == "gennorm" else name
+        pairs = PairDataset(folder / "train", cond=cond, sigma=0.3, seed=5, **shape)
+        anchors, positives, *_ = pairs.sampler.pairs(np.arange(32))
+        assert [list(pair) for pair in zip(anchors.tolist(), positives.tolist(), strict=True)] == expected[name]
+
+
+@pytest.mark.bpy
+@pytest.mark.parametrize(("name", "n", "scene"), [("train", 16, "3dident"), ("periodic", 2, "3dident-periodic")])
+def test_a_render_gives_the_same_pixels(folder: Path, name: str, n: int, scene: str) -> None:
+    from ident3d.farm.recipe import Recipe
+    from ident3d.farm.render import render
+
+    facts = json.loads((folder / name / "provenance.json").read_text())["runs"][0]
+    recipe = Recipe(World(scene), size=16, quality="draft")
+    render(n, recipe, out=folder / "again", shard_size=8 if n > 8 else None, workers=1, show_progress=False)
+    if facts["cpu"] == cpu_model():
+        assert (folder / "again/shards.jsonl").read_bytes() == (folder / name / "shards.jsonl").read_bytes()
+        assert (folder / "again/dataset.json").read_bytes() == (folder / name / "dataset.json").read_bytes()
+    ours, theirs = (ImageDataset(folder / x).batch(range(n))[1].numpy().astype(int) for x in ("again", name))
+    assert np.abs(ours - theirs).mean() < 1
+
+
+def test_a_run_goes_on_to_the_same_bits(folder: Path) -> None:
+    run = open_run(folder / "run")
+    done = train(
+        folder / "train", replace(run.settings, steps=4), out=folder / "run", resume=True, workers=0, device="cpu",
+        show_progress=False,
+    )  # fmt: skip
+    assert_same_weights(done.path, folder / "run-resumed", same_machine(run.facts))
+
+
+def test_a_run_has_the_same_scores(folder: Path) -> None:
+    old = json.loads((folder / "run-resumed/evaluation.json").read_text())
+    run = open_run(folder / "run-resumed")
+    found = evaluate_run(run.path, count=40, encoder="tiny:smallest", device="cpu", show_progress=False)
+    assert found.data.name == "test"
+    new = json.loads((folder / "run-resumed/evaluation.json").read_text())
+    for name, score in old["scores"].items():
+        assert new["scores"][name]["score"] == pytest.approx(score["score"], abs=1e-5)
+    assert not same_machine(run.facts) or new["codes_sha256"] == old["codes_sha256"]
+
+
+def test_a_run_on_mixed_latents_goes_on_to_the_same_bits(folder: Path) -> None:
+    content = json.loads((folder / "mixing/run.json").read_text())
+    settings = Synthetic.from_dict(content["settings"])
+    mixing(settings, out=folder / "mixing", resume=True, device="cpu", show_progress=False)
+    assert_same_weights(folder / "mixing", folder / "mixing-resumed", same_machine(content["facts"]))

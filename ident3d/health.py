@@ -2,7 +2,6 @@
 
 import os
 import platform
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from ident3d.farm.batch_systems import SYSTEMS, is_here
 from ident3d.farm.bpy_libraries import bpy_binary, install_line, missing_libraries
 from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.pairs.faiss_build import ADVICE, faiss_build
+from ident3d.machine import cores, free_bytes
 
 Status = Literal["ok", "limited", "missing"]
 PACKAGES = ("ident3d", "numpy", "scipy", "scikit-learn", "h5py", "torch", "pillow", "matplotlib", "distributed")
@@ -176,14 +176,14 @@ def look_at_machine() -> Iterator[Finding]:
     bf16 = any("bf16" in flag for flag in flags)
     means = "bf16 training is fast here" if bf16 else "no bf16 instructions: training stays in fp32 on the CPU"
     yield Finding("CPU features", ", ".join(flags) or "unknown", "ok" if bf16 else "limited", means)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    yield Finding("cores", str(cores), "ok", f"{cores} render worker{'s' if cores > 1 else ''} by default")
+    count = cores()
+    yield Finding("cores", str(count), "ok", f"{count} render worker{'s' if count > 1 else ''} by default")
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
     except (ValueError, OSError, AttributeError):
         yield Finding("memory", "unknown", "limited", "a render worker needs about 0.5 GiB")
         return
-    enough = memory >= 0.5 * cores + 2
+    enough = memory >= 0.5 * count + 2
     means = "enough for a render worker a core" if enough else "use fewer workers: each needs about 0.5 GiB"
     yield Finding("memory", f"{memory:.1f} GiB", "ok" if enough else "limited", means)
 
@@ -215,8 +215,7 @@ def look_at_meshes() -> Finding:
 
 
 def look_at_disk(root: Path) -> Finding:
-    existing = next(folder for folder in [root.absolute(), *root.absolute().parents] if folder.exists())
-    free = shutil.disk_usage(existing).free / GIB
+    free = free_bytes(root) / GIB
     images = int(free * GIB / 30_000)
     means = f"room for about {images:,} images of 224x224 below {root}"
     return Finding("free disk", f"{free:.1f} GiB", "ok" if free > 10 else "limited", means)

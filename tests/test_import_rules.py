@@ -1,8 +1,13 @@
-"""The import rules of the house: which room may import what, and what the front door loads."""
+"""The import rules of the house, held over every import of every file: what a folder may import is listed here.
+
+What is not listed is forbidden. A new folder has to be entered here, and in `packages` of pyproject.toml.
+"""
 
 import ast
 import subprocess
 import sys
+import tomllib
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,16 +16,89 @@ import pytest
 import ident3d
 
 TOP = Path(__file__).parent.parent
+ROOMS = ("ident3d", "blender_scenes", "loaders", "training")
+GROUND = ("errors", "machine", "memory", "progress")
 
-# folder -> packages that no file below it may import, at any depth of the code
+LATENTS = ("latents", "latents.distributions", "latents.exact")
+DATASETS = ("loaders.format", "loaders.stores", "loaders.folders", "loaders.pairs", "loaders.datasets")
+TRAINING = tuple(f"training.{name}" for name in ("loop", "losses", "encoders", "views", "images", "mixing"))
+EVERYTHING = (
+    *LATENTS, *DATASETS, *TRAINING, "loaders.batches", "loaders.layouts", "training.experiments", "training.report",
+    "metrics", "shapes", "farm", "reproduction", "looking", "blender_scenes", "bench",
+)  # fmt: skip
+
+# folder → the folders that it may import besides the ground, from the bottom up: each line names only lines above it
+MAY_IMPORT: dict[str, tuple[str, ...]] = {
+    "latents.exact": (),
+    "latents.distributions": ("latents.exact",),
+    "latents": ("latents.exact", "latents.distributions"),
+    "blender_scenes": ("latents.exact",),
+    "metrics": (),
+    "loaders.format": LATENTS,
+    "loaders.stores": ("loaders.format",),
+    "loaders.folders": (*LATENTS, "loaders.format", "loaders.stores"),
+    "loaders.pairs": (*LATENTS, "loaders.format"),
+    "loaders.datasets": (*LATENTS, "loaders.format", "loaders.stores", "loaders.folders", "loaders.pairs"),
+    "loaders.layouts": (*LATENTS, "loaders.format", "loaders.stores", "loaders.folders", "loaders.datasets"),
+    "loaders.batches": (*LATENTS, "loaders.format", "loaders.pairs", "loaders.datasets"),
+    "shapes": ("latents", "latents.exact", "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders"),
+    "training.loop": ("loaders.format", "metrics"),
+    "training.losses": ("training.loop",),
+    "training.encoders": ("training.loop", "training.losses"),
+    "training.views": (),
+    "training.images": (*LATENTS, *DATASETS, "loaders.batches", "metrics", "training.loop", "training.losses",
+                        "training.encoders", "training.views"),
+    "training.mixing": (*LATENTS, "loaders.format", "loaders.stores", "loaders.folders", "metrics", "training.loop",
+                        "training.losses", "training.encoders"),
+    "training.experiments": ("latents", "latents.exact", "training.images", "training.mixing"),
+    "training.report": (*DATASETS, "metrics", "training.loop", "training.images", "training.experiments"),
+    "farm": (*LATENTS, "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders", "shapes"),
+    "reproduction": (*LATENTS, *DATASETS, *TRAINING, "training.experiments", "training.report", "farm"),
+    "looking": (*LATENTS, "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders", "shapes", "farm"),
+    "bench": tuple(name for name in EVERYTHING if name != "bench"),
+    "commands": EVERYTHING,
+    "": (*EVERYTHING, "commands"),
+}  # fmt: skip
+
+# folder → packages that no line of it may import, at any depth of the code
 NEVER = {
-    "ident3d/latents": {"bpy", "torch", "h5py", "ident3d.loaders", "ident3d.training", "ident3d.blender_scenes"},
-    "blender_scenes": {"torch", "h5py", "ident3d.loaders", "ident3d.training", "ident3d.metrics"},
-    "loaders": {"bpy", "ident3d.blender_scenes", "ident3d.training", "ident3d.metrics"},
-    "training": {"bpy", "ident3d.blender_scenes"},
-    "ident3d/shapes": {"bpy", "torch", "h5py", "ident3d.training", "ident3d.metrics"},
-    "ident3d/metrics": {"torch", "bpy", "h5py", "ident3d.loaders", "ident3d.training", "ident3d.blender_scenes"},
+    "latents": {"bpy", "torch", "h5py"},
+    "latents.exact": {"bpy", "torch", "h5py", "scipy"},
+    "latents.distributions": {"bpy", "torch", "h5py"},
+    "blender_scenes": {"torch", "h5py"},
+    "loaders.format": {"bpy", "torch"},
+    "loaders.stores": {"bpy", "torch"},
+    "loaders.folders": {"bpy", "torch"},
+    "loaders.pairs": {"bpy", "torch", "h5py"},
+    "loaders.datasets": {"bpy"},
+    "loaders.layouts": {"bpy"},
+    "loaders.batches": {"bpy"},
+    "metrics": {"torch", "bpy", "h5py"},
+    "shapes": {"bpy", "torch", "h5py"},
+    **{name: {"bpy"} for name in MAY_IMPORT if name.startswith("training.")},
 }
+
+FLAT = {"commands", "metrics", "shapes", "bench", "blender_scenes", "", "latents"}  # their listing is their index
+
+# what goes to the maths library, whose last bits differ between machines
+LIBM = {"sin", "cos", "tan", "arctan2", "exp", "exp2", "expm1", "log", "log2", "log1p", "power", "float_power", "cbrt"}
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module below the rooms, by the name that it is imported by, without "ident3d."."""
+    found = {}
+    for room in ROOMS:
+        for file in sorted((TOP / room).rglob("*.py")):
+            parts = [*([] if room == "ident3d" else [room]), *file.relative_to(TOP / room).with_suffix("").parts]
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
+
+
+def folder_of(module: str) -> str:
+    """The folder that a module lies in; a package is its own folder. Modules of the ground stand for themselves."""
+    is_package = modules()[module].name == "__init__.py"
+    return module if is_package or module in GROUND else module.rpartition(".")[0]
 
 
 def imported(source: str) -> set[str]:
@@ -34,25 +112,99 @@ def imported(source: str) -> set[str]:
     return {".".join(name.split(".")[: i + 1]) for name in names for i in range(name.count(".") + 1)}
 
 
+def imported_folders(source: str) -> set[str]:
+    """The folders of ours, and the modules of the ground, that the source takes names from."""
+    ours = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "imports are absolute"
+            targets = []
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                targets.append(full if full.removeprefix("ident3d.") in modules() else str(node.module))
+        else:
+            continue
+        names = [name.removeprefix("ident3d.") for name in targets if name.startswith("ident3d.")]
+        ours |= {folder_of(name) for name in names}
+        ours |= {"" for name in targets if name == "ident3d"}
+    return ours
+
+
+def test_imported_sees_every_form() -> None:
+    source = "import a.b\ndef f():\n    from ident3d import training\n    from c import d as e\n"
+    assert imported(source) == {"a", "a.b", "ident3d", "ident3d.training", "c", "c.d"}
+    source = "import ident3d.farm\nfrom ident3d.loaders.format import shard\ndef f():\n    from ident3d import errors"
+    assert imported_folders(source) == {"farm", "loaders.format", "errors"}
+
+
+def test_the_allow_list_has_no_cycle_and_no_gap() -> None:
+    above: set[str] = set()
+    for folder, allowed in MAY_IMPORT.items():
+        assert set(allowed) <= above | ({"bench"} if folder == "commands" else set()), folder
+        above.add(folder)
+    rooms = {"loaders", "training"}  # packages that hold folders and nothing else
+    assert {folder_of(module) for module in modules()} - set(GROUND) == set(MAY_IMPORT) | rooms
+
+
+def test_every_import_is_allowed() -> None:
+    broken = []
+    for module, file in modules().items():
+        folder = folder_of(module)
+        allowed = set(GROUND) if folder in GROUND else {folder, *GROUND, *MAY_IMPORT.get(folder, ())}
+        # a command and a measurement may ask the public names and the version
+        allowed |= {""} if folder in ("commands", "bench") else set()
+        broken += [f"{module} imports {name}" for name in imported_folders(file.read_text()) - allowed]
+    assert not broken
+
+
+@pytest.mark.parametrize("folder", NEVER)
+def test_packages_that_a_folder_does_without(folder: str) -> None:
+    files = [file for module, file in modules().items() if folder_of(module) == folder]
+    assert files
+    broken = {str(file.relative_to(TOP)): bad for file in files if (bad := imported(file.read_text()) & NEVER[folder])}
+    assert not broken
+
+
+def test_exact_latents_use_no_maths_library() -> None:
+    files = [file for module, file in modules().items() if module.startswith("latents.exact.")]
+    files += [modules()["latents.worlds"], modules()["latents.draws"]]
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "np":
+                assert node.attr not in LIBM, f"{file.name}:{node.lineno} uses np.{node.attr}"
+
+
+def test_folders_hold_3_to_12_files() -> None:
+    for folder in set(MAY_IMPORT) - FLAT:
+        count = sum(folder_of(module) == folder for module in modules()) - 1  # without its __init__
+        assert 3 <= count <= 12, f"{folder} holds {count} files"
+
+
+def test_every_folder_says_what_it_holds() -> None:
+    for file in modules().values():
+        if file.name == "__init__.py":
+            assert ast.get_docstring(ast.parse(file.read_text())), file
+
+
+def test_packages_are_the_folders_on_disk() -> None:
+    listed = tomllib.loads((TOP / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    on_disk = [f"ident3d.{name}".rstrip(".") for name, file in modules().items() if file.name == "__init__.py"]
+    assert sorted(listed) == sorted(on_disk)
+
+
+def test_no_entry_of_the_package_has_the_name_of_a_public_function() -> None:
+    entries = {name.split(".")[0] for name in modules()} - {""}
+    assert not entries & set(ident3d._HOME)
+
+
 def test_every_public_name_loads_and_is_known_to_type_checkers() -> None:
     hinted = {line.split(" as ")[1] for line in Path(ident3d.__file__).read_text().splitlines() if " as " in line}
     assert hinted == set(ident3d._HOME)
     for name, module in ident3d._HOME.items():
         if find_spec("distributed") or module not in ("ident3d.farm.render", "ident3d.farm.estimate"):
             assert getattr(ident3d, name).__module__ == module
-
-
-def test_imported_sees_every_form() -> None:
-    source = "import a.b\ndef f():\n    from ident3d import training\n    from c import d as e\n"
-    assert imported(source) == {"a", "a.b", "ident3d", "ident3d.training", "c", "c.d"}
-
-
-@pytest.mark.parametrize("room", NEVER)
-def test_room_keeps_its_import_rules(room: str) -> None:
-    files = sorted((TOP / room).rglob("*.py"))
-    assert files
-    broken = {str(file.relative_to(TOP)): bad for file in files if (bad := imported(file.read_text()) & NEVER[room])}
-    assert not broken
 
 
 def test_front_door_imports_rooms_only_inside_functions() -> None:
@@ -63,14 +215,19 @@ def test_front_door_imports_rooms_only_inside_functions() -> None:
         assert not names & heavy, file
 
 
-@pytest.mark.parametrize("code", ["import ident3d", "from ident3d.cli import main\nmain(['--help'])"])
-def test_front_door_loads_neither_torch_nor_bpy(code: str) -> None:
-    script = f"""
-import sys
-try:
-{chr(10).join("    " + line for line in code.splitlines())}
-finally:
-    assert not {{'torch', 'bpy', 'numpy', 'h5py', 'matplotlib'}} & set(sys.modules), sorted(sys.modules)
-"""
+def loaded_by(code: str) -> set[str]:
+    """The top-level packages that a fresh Python has loaded after the code."""
+    script = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    return set(done.stdout.split("\n")[-2].split())
+
+
+@pytest.mark.parametrize("code", ["import ident3d", "from ident3d.cli import main; main(['--help'])"])
+def test_front_door_loads_neither_torch_nor_bpy(code: str) -> None:
+    assert not {"torch", "bpy", "numpy", "h5py", "matplotlib"} & loaded_by(code)
+
+
+@pytest.mark.parametrize("module", ["loaders.folders.verify", "loaders.folders.lifecycle", "loaders.pairs.sampler"])
+def test_what_a_cluster_worker_loads_needs_no_torch(module: str) -> None:
+    assert "torch" not in loaded_by(f"import ident3d.{module}")

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from ident3d import PairDataset, evaluate_run, mixing, train, verify
 from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders.provenance import cpu_model
+from ident3d.machine import cpu_model
 from ident3d.training.images.run import open_run
 from ident3d.training.mixing.settings import Synthetic
 

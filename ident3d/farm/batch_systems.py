@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ident3d.errors import UserError, unknown
+from ident3d.machine import cache_folder
 
 # what --cluster takes -> module and class of dask-jobqueue or dask-kubernetes, and the command that takes a job
 SYSTEMS: dict[str, tuple[str, str, str]] = {
@@ -153,7 +154,7 @@ def batch_defaults(system: str) -> dict[str, Any]:
     """What dask-jobqueue is told unless the site's or the user's configuration of Dask says something."""
     import dask
 
-    home = Path.home() / ".cache" / "ident3d"
+    home = cache_folder()
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     site = dask.config.get(f"jobqueue.{system}", {})
     own = {"shared_temp_directory": str(home)} | ONE_STUDIO

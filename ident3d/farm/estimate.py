@@ -1,6 +1,5 @@
 """``estimate``: what a render would take, measured before it starts."""
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +14,7 @@ from ident3d.loaders.folders.store_transfer import looking
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.latents_source import COPY
 from ident3d.loaders.stores.store import Store
+from ident3d.machine import free_bytes
 
 TRIAL_IMAGES = 4
 
@@ -66,10 +66,5 @@ def estimate(
             (Path(scratch) / COPY).write_bytes(wanted.latents_copy)
         work = client.submit(trial, Path(scratch), wanted.settings, min(TRIAL_IMAGES, wanted.n), wanted.threads)
         seconds, size = work.result()
-    free = None if isinstance(wanted.path, Store) else free_bytes(wanted.path.absolute())
+    free = None if isinstance(wanted.path, Store) else free_bytes(wanted.path)
     return Estimate(wanted.path, max(0, wanted.n - done), seconds, size, wanted.workers, wanted.threads, free)
-
-
-def free_bytes(path: Path) -> int:
-    """The room on the disk that the path is, or would be, on."""
-    return shutil.disk_usage(next(folder for folder in [path, *path.parents] if folder.exists())).free

@@ -1,5 +1,8 @@
 """An order: what `render` and `estimate` are asked for, checked and made definite before anything is written."""
 
+import json
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,12 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ident3d.errors import UserError
-from ident3d.farm.devices import Device, resolve_device
 from ident3d.farm.recipe import Recipe
 from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.format.latents_source import copied, drawn, npy_bytes, read_latents_file
 from ident3d.loaders.stores.store import Store, place
 from ident3d.machine import cores
+
+
+@dataclass(frozen=True)
+class Device:
+    """A kind of device that Cycles can use here, and how many of it there are."""
+
+    kind: str
+    count: int
 
 
 @dataclass(frozen=True)
@@ -85,3 +95,25 @@ def order(
     workers = min(workers or most or cores(), most or workers or cores())
     path = place(out) if out else data_root(root) / recipe.name(n, source)
     return Order(n, recipe, path, workers, max(1, cores() // workers), source, latents_copy)
+
+
+def resolve_device(device: str) -> Device:
+    """The device meant by cpu, the kind of a GPU, or auto: the first kind of GPU that Blender finds here, else the CPU.
+
+    Blender is asked in another process, because one that hands out render jobs must not load bpy itself.
+    """
+    if device == "cpu":
+        return Device("cpu", 1)
+    code = "import json; from ident3d.blender_scenes.cycles import count_gpus; print(json.dumps(count_gpus()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UserError(
+            "Blender cannot list the GPUs of this machine; `ident3d doctor` says more, or take --device cpu."
+        )
+    found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    for kind, count in found.items():
+        if count and device in (kind, "auto"):
+            return Device(kind, count)
+    if device == "auto":
+        return Device("cpu", 1)
+    raise UserError(f"Blender finds no {device} GPU here; take --device cpu or auto.")

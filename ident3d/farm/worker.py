@@ -16,11 +16,11 @@ from distributed import get_worker
 from ident3d.errors import UserError
 from ident3d.farm.render_shard import Settings, StudioOf, differing_versions, render_shard
 from ident3d.loaders.folders.folder import is_dataset
-from ident3d.loaders.folders.provenance import cpu_model
 from ident3d.loaders.folders.store_transfer import workplace
 from ident3d.loaders.format.files import FULL
 from ident3d.loaders.format.manifest import Entry
 from ident3d.loaders.stores.store import Store, place
+from ident3d.machine import cpu_model
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from typing import Final
 
 import numpy as np
 
+from ident3d.latents.distributions.special import Float64
 from ident3d.latents.draws import draw
-from ident3d.latents.exact.arithmetic import Float64
 from ident3d.latents.exact.names import CLASSES, NAMES
 from ident3d.latents.worlds import World
 

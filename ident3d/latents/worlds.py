@@ -182,12 +182,6 @@ class World:
                 raise UserError(f"The last eight raw numbers have length 1, but in image {off[0]} {length[off[0]]:g}.")
         return raw.astype(np.float32)
 
-    def attainable_r2(self) -> dict[str, float | None]:
-        """The R² that a perfect reader of the pictures reaches on each raw number; None where it is held fixed."""
-        from ident3d.latents.attainable import attainable_r2  # which draws from worlds, and so imports this module
-
-        return attainable_r2(self)
-
     def as_dict(self) -> dict[str, Any]:
         """For the manifest: JSON types only."""
         settings = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("graph", "classes")}

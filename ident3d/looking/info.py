@@ -6,6 +6,7 @@ from typing import Any
 
 from tabulate import tabulate
 
+from ident3d.latents.attainable import attainable_r2
 from ident3d.loaders.folders.card import facts
 from ident3d.loaders.folders.folder import Folder, open_folder
 from ident3d.loaders.format.latents_source import world_of
@@ -35,4 +36,4 @@ class Info:
 def info(path: Path | str) -> Info:
     """Open a dataset folder and say what it is."""
     folder = open_folder(path)
-    return Info(folder, world_of(folder.description.settings).attainable_r2())
+    return Info(folder, attainable_r2(world_of(folder.description.settings)))

@@ -3,6 +3,7 @@
 import platform
 import time
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ import scipy
 import sklearn
 from numpy.typing import ArrayLike
 
-from ident3d import __version__
 from ident3d.errors import UserError, unknown
 from ident3d.metrics.augmentation import parameter_arrays
 from ident3d.metrics.blocks import block_columns
@@ -106,7 +106,7 @@ def evaluate(
         "level": level,
         "host": platform.node(),
         "versions": {
-            "ident3d": __version__,
+            "ident3d": version("ident3d"),
             "python": platform.python_version(),
             "numpy": np.__version__,
             "scipy": scipy.__version__,

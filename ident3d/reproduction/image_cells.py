@@ -21,11 +21,11 @@ from ident3d.training.experiments import experiment as experiments
 from ident3d.training.experiments.experiment import Data, Experiment
 from ident3d.training.images.evaluate import evaluate_run
 from ident3d.training.images.identity import identity_r2
-from ident3d.training.images.run import circumstances, new_encoder
+from ident3d.training.images.run import new_encoder
 from ident3d.training.images.settings import Settings, completed, moving_latents
 from ident3d.training.images.setup import pairing
 from ident3d.training.images.train import train
-from ident3d.training.loop.devices import device_of, on_device
+from ident3d.training.loop.devices import circumstances, device_of, on_device
 from ident3d.training.loop.log import read_log
 from ident3d.training.loop.precision import chosen_precision, seconds_of_pass
 from ident3d.training.report.report import read_scores, write_report

@@ -18,8 +18,7 @@ from ident3d.machine import cores
 from ident3d.progress import progress_bar
 from ident3d.reproduction.cells import LEFT, Cell, Say, finish
 from ident3d.training.experiments.mixing_rows import Latents
-from ident3d.training.images.run import circumstances
-from ident3d.training.loop.devices import device_of, torch_threads
+from ident3d.training.loop.devices import circumstances, device_of, torch_threads
 from ident3d.training.loop.log import read_log
 from ident3d.training.mixing.scores import score
 from ident3d.training.mixing.settings import completed

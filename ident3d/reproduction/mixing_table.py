@@ -8,7 +8,7 @@ from tabulate import tabulate
 
 from ident3d.reproduction.results import Result
 from ident3d.training.experiments.experiment import Experiment, Plot
-from ident3d.training.mixing.by_lambda import blocks
+from ident3d.training.mixing.by_lambda import beside_lambda, blocks
 from ident3d.training.mixing.settings import Synthetic, completed
 from ident3d.training.report.charts import line_chart
 
@@ -56,22 +56,6 @@ def precision_rows(results: Sequence[Result]) -> list[list[str]]:
         for result in results
         for cells in beside_lambda(result.facts["settings"]["lambdas"], result.facts)
     ]
-
-
-def beside_lambda(lambdas: Sequence[Sequence[float]], facts: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    """For each process Λ, the best Λ̂ at f = g⁻¹ and at a stretched one, and the run's; nothing for a loss without."""
-    lines = []
-    for process, ours in enumerate(facts.get("precision", [])):
-        truth, best = lambdas[process], facts["minimum"]["precision"][process] if "minimum" in facts else None
-        stretched = facts["stretched"][process] if facts.get("stretched") else None
-        first, second, third, last = (shown(truth, values) for values in (truth, best, stretched, ours))
-        lines.append((first, second, third, last))
-    return lines
-
-
-def shown(truth: Sequence[float], values: Sequence[float] | None) -> str:
-    """The mean of each block of equal Λ, or a dash where there are no values."""
-    return "–" if values is None else ", ".join(f"{mean(block):.4g}" for block in blocks(truth, values))
 
 
 def changed_settings(experiment: Experiment, profile: str) -> list[list[str]]:

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
-import platformdirs
 from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.latents.exact.names import CLASSES
 from ident3d.loaders.format.files import write_atomically, write_json
+from ident3d.machine import cache_folder
 from ident3d.shapes.normalise import Normal
 
 INDEX: Final = "index.json"
@@ -46,7 +46,7 @@ class Mesh(NamedTuple):
 
 def mesh_folder() -> Path:
     """The folder that holds the meshes, below the user's cache folder."""
-    return Path(platformdirs.user_cache_dir("ident3d")) / "meshes"
+    return cache_folder() / "meshes"
 
 
 def cached_meshes() -> dict[str, Record]:

@@ -16,7 +16,6 @@ from ident3d.loaders.pairs.sampler import PairSampler
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ident3d.loaders.batches.pair_iterable import PairIterable
 
 Sample: TypeAlias = "tuple[tuple[Tensor, ...], tuple[Tensor, ...]]"
 DEFAULT_SIGMA = 0.1  # the papers' width
@@ -144,12 +143,6 @@ class PairDataset:
         """The batch as a list of samples, as a DataLoader's collate function expects it; found and read in one go."""
         z, x = self.batch(self._numbers(index))
         return list(zip(zip(*z, strict=True), zip(*x, strict=True), strict=True))
-
-    def iterable(self, batch_size: int = 256, *, rank: int = 0, world_size: int = 1) -> "PairIterable":
-        """The same pairs as an iterable dataset of batches, shared out among ranks and DataLoader workers."""
-        from ident3d.loaders.batches.pair_iterable import PairIterable
-
-        return PairIterable(self, batch_size, rank, world_size)
 
     def _numbers(self, index: ArrayLike) -> NDArray[np.int64]:
         given = np.asarray(index, np.int64)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ident3d.latents.attainable import attainable_r2
 from ident3d.latents.exact.names import CLASSES
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.contact_sheet import contact_sheet, save_picture
@@ -137,7 +138,7 @@ def terms(settings: dict[str, Any]) -> str:
 
 
 def latent_rows(settings: dict[str, Any]) -> str:
-    rows = world_of(settings).attainable_r2().items()
+    rows = attainable_r2(world_of(settings)).items()
     return "\n".join(f"| {name} | {'held fixed' if r2 is None else f'{r2:.4f}'} |" for name, r2 in rows)
 
 

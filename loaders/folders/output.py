@@ -1,6 +1,5 @@
 """Where a run puts the dataset that it makes: a folder, or an object store through a scratch folder."""
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -20,6 +19,7 @@ from ident3d.loaders.format.manifest import Entry
 from ident3d.loaders.stores.lease import Lease, lease
 from ident3d.loaders.stores.store import Store
 from ident3d.loaders.stores.store_lease import lease_on_store
+from ident3d.machine import free_bytes
 
 WriteCard = Callable[[Path, Description], None]
 
@@ -36,7 +36,7 @@ class FolderOutput:
 
     def free_bytes(self) -> int | None:
         """The room that is left, where that is known."""
-        return shutil.disk_usage(self.path).free
+        return free_bytes(self.path)
 
     def stored(self) -> Mapping[str, int] | None:
         """The sizes of the shards, where they are not files of the folder."""

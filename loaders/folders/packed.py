@@ -6,7 +6,6 @@ It trades disk for time: 150 KB an image at 224×224 instead of 25, and nothing 
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from ident3d.loaders.folders.folder import Folder, digest, open_folder
 from ident3d.loaders.format.files import TEMPORARY, sha256_of_file, sync_folder, write_json
 from ident3d.loaders.format.shard import MEND, read_shard
 from ident3d.loaders.stores.lease import lease
+from ident3d.machine import free_bytes
 from ident3d.progress import progress_bar
 
 DATA = "images.u8"
@@ -45,7 +45,7 @@ def pack(path: Path | str, *, show_progress: bool = True) -> Packed:
     with lease(folder.path) as held:
         if matching_file(folder) and not packed_problem(folder):
             return Packed(target, size, str(record(folder)["sha256"]))
-        free = shutil.disk_usage(folder.path).free
+        free = free_bytes(folder.path)
         if free < size:
             raise UserError(f"The packed file needs {size / 1e9:.1f} GB, and {folder.path} has {free / 1e9:.1f} free.")
         (folder.path / FILE).unlink(missing_ok=True)  # the record is written last and taken back first

@@ -3,24 +3,13 @@
 import json
 import platform
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ident3d.loaders.format.files import write_json
+from ident3d.machine import cpu_model, installed_versions
 
 FILE = "provenance.json"
 PACKAGES = ("ident3d", "bpy", "numpy", "h5py", "distributed", "deflate")
-
-
-def installed_versions() -> dict[str, str]:
-    """The versions of the packages that take part in making a dataset, where installed."""
-    versions = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions
 
 
 def record_run(folder: Path, started: datetime, **facts: object) -> None:
@@ -36,14 +25,6 @@ def record_run(folder: Path, started: datetime, **facts: object) -> None:
         "host": platform.node(),
         "system": f"{platform.system()} {platform.machine()}",
         "cpu": cpu_model(),
-        "versions": installed_versions(),
+        "versions": installed_versions(PACKAGES),
     }
     write_json(path, {"runs": [*runs, run | facts]})
-
-
-def cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")

@@ -10,17 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import platformdirs
 from numpy.typing import NDArray
 
 from ident3d.loaders.format.files import write_atomically
+from ident3d.machine import cache_folder
 
 TRAINING_POINTS = 256 * 1024  # 256 for each of 1,024 lists, as many as FAISS uses
-
-
-def cache_folder() -> Path:
-    """The folder for everything that can be made again, in the user's own cache."""
-    return Path(platformdirs.user_cache_dir("ident3d"))
 
 
 def cached_path(latents: NDArray[np.float32], factory: str) -> Path:

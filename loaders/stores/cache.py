@@ -16,9 +16,9 @@ from ident3d.loaders.format import latents_table as all_latents
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import sha256, sha256_of_file, write_atomically
 from ident3d.loaders.format.shard import MEND
-from ident3d.loaders.pairs.index_cache import cache_folder
 from ident3d.loaders.stores import bounded
 from ident3d.loaders.stores.store import Store, place
+from ident3d.machine import cache_folder
 
 ENTRIES = "entries"  # one object per finished shard, while the dataset is not complete: nothing is appended in a store
 ORIGIN = ".origin"

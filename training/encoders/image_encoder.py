@@ -10,7 +10,7 @@ from ident3d.errors import UserError, unknown
 from ident3d.training.encoders.output_spaces import OutputSpace
 from ident3d.training.encoders.resnet import resnet18, resnet34, resnet50
 from ident3d.training.loop.own_code import own_code, own_module
-from ident3d.training.losses.log_sum import wide
+from ident3d.training.loop.precision import wide
 
 BACKBONES: dict[str, Callable[[int], nn.Module]] = {
     "resnet18": resnet18,

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from ident3d.errors import UserError, unknown
-from ident3d.training.losses.log_sum import wide
+from ident3d.training.loop.precision import wide
 
 
 class OutputSpace(nn.Module):

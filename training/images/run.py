@@ -1,10 +1,7 @@
 """A run's folder: ``run.json`` says what was asked for, on which data, by which versions, where."""
 
 import json
-import platform
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +10,6 @@ import torch
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.folder import Description
-from ident3d.loaders.folders.provenance import cpu_model
 from ident3d.loaders.format.files import sha256, write_json
 from ident3d.training.encoders.image_encoder import Encoder, encoder
 from ident3d.training.encoders.output_spaces import output_space
@@ -23,7 +19,6 @@ from ident3d.training.views.pixels import Pixels
 
 FILE = "run.json"
 FORMAT, FORMAT_VERSION = "ident3d-run", 1
-PACKAGES = ("ident3d", "torch", "numpy", "kornia", "faiss-cpu", "safetensors", "scikit-learn")
 
 
 @dataclass(frozen=True)
@@ -69,24 +64,6 @@ def write_run(run: Run) -> None:
         "facts": run.facts,
     }
     write_json(run.path / FILE, content)
-
-
-def circumstances(device: torch.device) -> dict[str, Any]:
-    """When, where, and with which versions."""
-    versions = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "host": platform.node(),
-        "cpu": cpu_model(),
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-        "threads": torch.get_num_threads(),
-        "versions": versions,
-    }
 
 
 def open_run(path: Path | str) -> Run:

@@ -7,7 +7,7 @@ from ident3d.errors import UserError, unknown
 from ident3d.latents.worlds import World
 from ident3d.training.loop.steps import SCHEDULES
 from ident3d.training.losses.objective import CANDIDATES, OTHERS
-from ident3d.training.views.augmentation_names import augmentation
+from ident3d.training.views.augmentations import augmentation
 
 CONDITIONALS = {"normal": "normal", "laplace": "laplace", "gennorm": "generalized_normal", "vmf": "vmf"}
 VIEWS = (*CONDITIONALS, "augment")

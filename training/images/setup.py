@@ -21,14 +21,14 @@ from ident3d.loaders.format.files import remove_partial_files
 from ident3d.loaders.stores.lease import Lease, lease
 from ident3d.training.encoders.image_encoder import Encoder, parameter_groups
 from ident3d.training.encoders.output_spaces import OutputSpace
-from ident3d.training.images.run import Run, circumstances, data_facts, default_name, new_encoder, open_run, write_run
+from ident3d.training.images.run import Run, data_facts, default_name, new_encoder, open_run, write_run
 from ident3d.training.images.settings import CONDITIONALS, PRECISIONS, Settings, completed, moving_latents
 from ident3d.training.images.which_dataset import training_folder
 from ident3d.training.loop import checkpoint
-from ident3d.training.loop.devices import Place, agreed, on_device
+from ident3d.training.loop.devices import Place, agreed, circumstances, on_device
 from ident3d.training.loop.precision import check_precision, chosen_precision
 from ident3d.training.losses.objective import Objective
-from ident3d.training.views.augmentation_names import augmentation
+from ident3d.training.views.augmentations import augmentation
 from ident3d.training.views.pixels import Pixels
 from ident3d.training.views.views import AugmentedViews, ImageViews, MakeViews, PairViews
 

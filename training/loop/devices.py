@@ -1,16 +1,21 @@
 """Devices, threads and ranks: what computes, and whether this process is one of several under torchrun."""
 
 import os
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
 from ident3d.errors import UserError
+from ident3d.machine import cpu_model, installed_versions
+
+PACKAGES = ("ident3d", "torch", "numpy", "kornia", "faiss-cpu", "safetensors", "scikit-learn")
 
 
 @dataclass(frozen=True)
@@ -101,3 +106,15 @@ def agreed(choice: int, device: torch.device) -> int:
 def rank() -> int:
     """This process's number under torchrun, 0 without it."""
     return int(os.environ.get("RANK", "0")) if os.environ.get("WORLD_SIZE", "1") != "1" else 0
+
+
+def circumstances(device: torch.device) -> dict[str, Any]:
+    """When, where, and with which versions a run was made."""
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "host": platform.node(),
+        "cpu": cpu_model(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "threads": torch.get_num_threads(),
+        "versions": installed_versions(PACKAGES),
+    }

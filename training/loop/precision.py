@@ -16,6 +16,14 @@ WORTH_IT = 1.05  # times faster, or float32 stays
 SMALLEST_IN_BF16 = 32
 
 
+def wide(x: Tensor) -> Tensor:
+    """Float32 for the 16-bit types that autocast gives, anything wider as it is.
+
+    In 16 bits, logits would lose the differences that teach.
+    """
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
 def candidates(device: torch.device) -> list[str]:
     """The formats that a device computes in by instructions of its own."""
     if device.type == "cuda":

@@ -5,8 +5,9 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize as unit
 from torch.nn.functional import softplus
 
+from ident3d.training.loop.precision import wide
 from ident3d.training.losses.contrastive import Pair
-from ident3d.training.losses.log_sum import log_sum_power, wide
+from ident3d.training.losses.log_sum import log_sum_power
 
 
 class Precision(nn.Module):

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ident3d.training.loop.precision import wide
+
 # similarities held at once: 1 MB of float32 for a CPU's cache; enough to fill a GPU
 CPU_BLOCK, GPU_BLOCK = 2**18, 2**24
 
@@ -36,14 +38,6 @@ def _log_sum(a: Tensor, b: Tensor, p: float | None, root: bool, skip: Tensor | N
         a, b = a - origin, b - origin
     result: Tensor = _LogSum.apply(a, b, p, root, skip)  # type: ignore[no-untyped-call]
     return result
-
-
-def wide(x: Tensor) -> Tensor:
-    """Float32 for the 16-bit types that autocast gives, anything wider as it is.
-
-    In 16 bits, logits would lose the differences that teach.
-    """
-    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 class _LogSum(torch.autograd.Function):

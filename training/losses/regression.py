@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from ident3d.training.losses.log_sum import wide
+from ident3d.training.loop.precision import wide
 
 
 def mean_squared_error(codes: Tensor, latents: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ident3d.training.losses.log_sum import wide
+from ident3d.training.loop.precision import wide
 
 
 def inner(a: Tensor, b: Tensor) -> Tensor:

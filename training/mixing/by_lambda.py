@@ -1,10 +1,12 @@
 """Figures by Λ: means over latents that vary as much in a pair, and over those that vary less or more than others."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from statistics import mean
+from typing import Any
 
 import numpy as np
 
-from ident3d.latents.exact.arithmetic import Float64
+from ident3d.latents.distributions.special import Float64
 
 
 def blocks(truth: Sequence[float], values: Sequence[float]) -> list[list[float]]:
@@ -30,3 +32,19 @@ def halves(lambdas: Sequence[Sequence[float]], per_latent: Float64) -> dict[str,
     truth = np.array(lambdas[0])
     content = truth > (truth.min() + truth.max()) / 2
     return {"R² content": float(per_latent[content].mean()), "R² style": float(per_latent[~content].mean())}
+
+
+def beside_lambda(lambdas: Sequence[Sequence[float]], facts: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """For each process Λ, the best Λ̂ at f = g⁻¹ and at a stretched one, and the run's; nothing for a loss without."""
+    lines = []
+    for process, ours in enumerate(facts.get("precision", [])):
+        truth, best = lambdas[process], facts["minimum"]["precision"][process] if "minimum" in facts else None
+        stretched = facts["stretched"][process] if facts.get("stretched") else None
+        first, second, third, last = (shown(truth, values) for values in (truth, best, stretched, ours))
+        lines.append((first, second, third, last))
+    return lines
+
+
+def shown(truth: Sequence[float], values: Sequence[float] | None) -> str:
+    """The mean of each block of equal Λ, or a dash where there are no values."""
+    return "–" if values is None else ", ".join(f"{mean(block):.4g}" for block in blocks(truth, values))

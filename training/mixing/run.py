@@ -11,8 +11,8 @@ from ident3d.errors import UserError
 from ident3d.loaders.folders.folder import differences
 from ident3d.loaders.format.files import remove_partial_files, sha256, write_json
 from ident3d.loaders.stores.lease import Lease, lease
-from ident3d.training.images.run import circumstances
 from ident3d.training.loop import checkpoint
+from ident3d.training.loop.devices import circumstances
 from ident3d.training.mixing.settings import Synthetic
 
 FILE = "run.json"

@@ -12,10 +12,8 @@ import torch
 from ident3d.latents.distributions.concentration import mass_to_move
 from ident3d.loaders.format.files import write_json
 from ident3d.metrics import linear_r2, mcc
-from ident3d.reproduction.mixing_table import beside_lambda
-from ident3d.training.images.evaluate import FILE
 from ident3d.training.loop.steps import seed_of
-from ident3d.training.mixing.by_lambda import blocks, halves
+from ident3d.training.mixing.by_lambda import beside_lambda, blocks, halves
 from ident3d.training.mixing.ground_truth import (
     BATCHES,
     SCORED,
@@ -27,6 +25,7 @@ from ident3d.training.mixing.ground_truth import (
 from ident3d.training.mixing.settings import marginal_of
 from ident3d.training.mixing.train import Mixed
 
+SCORES_FILE = "evaluation.json"
 COUNT, STREAM = 16_384, 4
 CHUNK = 4096
 Figures = dict[str, float]
@@ -64,7 +63,7 @@ def score(work: Mixed) -> dict[str, Any]:
         facts["precision"] = [diagonal.detach().cpu().tolist() for diagonal in diagonals]
     found = {"figures": figures, "facts": facts}
     if work.path:
-        write_json(work.path / FILE, found | {"count": COUNT})
+        write_json(work.path / SCORES_FILE, found | {"count": COUNT})
     return found
 
 

@@ -1,12 +1,12 @@
 """SimCLR's augmentations of whole batches, on the batch's device (Chen et al. 2020); a setting for each step."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import torch
 from torch import Tensor, nn
 
-from ident3d.errors import UserError
+from ident3d.errors import UserError, unknown
 
 
 @dataclass(frozen=True)
@@ -80,3 +80,24 @@ def _steps(how: Augmentation, size: int) -> nn.Sequential:
         kernel = max(3, size // 10 | 1)  # a tenth of the image, odd
         steps.append(K.RandomGaussianBlur((kernel, kernel), (0.1, 2.0), p=how.blur))
     return nn.Sequential(*steps)
+
+
+NOTHING = Augmentation(crop=None, flip=0, jitter=None, grey=0, blur=0)
+NAMES = ("simclr", "crop-small", "crop-large", "colour", "rotation")
+
+
+def augmentation(names: str) -> Augmentation:
+    """simclr is all that SimCLR does; crop-small keeps 8 to 100 % of the area and crop-large 80 to 100 %, both flip."""
+    how = NOTHING
+    for name in names.split("+"):
+        if name == "simclr":
+            how = replace(Augmentation(), rotate=how.rotate)
+        elif name in ("crop-small", "crop-large"):
+            how = replace(how, crop=(0.08 if name == "crop-small" else 0.8, 1.0), flip=0.5)
+        elif name == "colour":
+            how = replace(how, jitter=Augmentation.jitter, grey=Augmentation.grey)
+        elif name == "rotation":
+            how = replace(how, rotate=True)
+        else:
+            raise unknown("augmentation", name, NAMES)
+    return how

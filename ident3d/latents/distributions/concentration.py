@@ -7,7 +7,7 @@ from ident3d.errors import UserError
 from ident3d.latents.distributions.by_name import Marginal, marginal, uniforms
 from ident3d.latents.distributions.conditionals import Coordinatewise, Uniform, VonMisesFisher
 from ident3d.latents.distributions.spaces import Box
-from ident3d.latents.exact.arithmetic import Float64
+from ident3d.latents.distributions.special import Float64
 
 
 def mass_to_move(p: Marginal, draws: int = 200_000) -> float:

@@ -9,7 +9,7 @@ from ident3d.latents.distributions.by_name import conditional as by_name
 from ident3d.latents.distributions.by_name import uniforms
 from ident3d.latents.distributions.conditionals import Conditional, Coordinatewise
 from ident3d.latents.distributions.spaces import Box, Product, Space, Sphere, Unbounded
-from ident3d.latents.exact.arithmetic import Float64
+from ident3d.latents.distributions.special import Float64
 
 ANCHORS = 1000  # quantiles of each latent's anchors that stand for all of them
 DRAWS = 200_000

@@ -12,8 +12,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy import special
 
-from ident3d.latents.distributions.special import Array, constant
-from ident3d.latents.exact.arithmetic import Float64
+from ident3d.latents.distributions.special import Array, Float64, constant
 
 LAST_SCORE = 8.5  # Φ(-8.5) = 1e-17, below what a uniform variate in float64 can ask for
 KNOTS = 4096

@@ -3,9 +3,12 @@
 from types import ModuleType
 from typing import Any, TypeAlias
 
+import numpy as np
 import scipy.special
 from array_api_compat import array_namespace, device, is_numpy_namespace
+from numpy.typing import NDArray
 
+Float64: TypeAlias = NDArray[np.float64]
 Array: TypeAlias = Any  # a NumPy array or a torch tensor: whatever array_api_compat knows
 
 

@@ -63,18 +63,14 @@ def test_only_the_hues_change_the_most(path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more workers than cores
-@pytest.mark.parametrize("form", ["loader", "plain", "iterable"])
+@pytest.mark.parametrize("form", ["loader", "plain"])
 def test_the_same_pairs_with_any_number_of_workers(path: Path, form: str) -> None:
     def batches(workers: int, method: str | None = None) -> list[torch.Tensor]:
         data = PairDataset(path, seed=1)
         if form == "loader":
             loader: Any = make_loader(data, 8, workers=workers, start_method=method)
-        elif form == "plain":
-            loader = DataLoader(data, 8, drop_last=True, num_workers=workers, multiprocessing_context=method)
         else:
-            source = data.iterable(8)
-            loader = DataLoader(source, None, num_workers=workers, multiprocessing_context=method)
-            assert len(source) == N // 8
+            loader = DataLoader(data, 8, drop_last=True, num_workers=workers, multiprocessing_context=method)
         return flat(loader)
 
     alone = batches(0)
@@ -90,8 +86,8 @@ def test_every_epoch_has_its_own_pairs(path: Path, workers: int) -> None:
     loader = make_loader(PairDataset(path), 8, workers=workers)
     first, second = flat(loader), flat(loader)
     assert not any(torch.equal(a, b) for a, b in zip(first, second, strict=True))
-    source = PairDataset(path).iterable(8)
-    epochs = DataLoader(source, None, num_workers=workers, persistent_workers=workers > 0)
+    source = PairDataset(path)
+    epochs = DataLoader(source, 8, drop_last=True, num_workers=workers, persistent_workers=workers > 0)
     for epoch in (1, 0):
         source.set_epoch(epoch)
         assert same(flat(epochs), (first, second)[epoch])
@@ -125,8 +121,6 @@ def test_ranks_share_out_the_epoch(path: Path) -> None:
     one = flat(make_loader(PairDataset(path), 16, workers=0))
     ranks = [flat(make_loader(PairDataset(path), 8, workers=0, rank=r, world_size=2)) for r in range(2)]
     assert same(one, [torch.cat([a, b]) for a, b in zip(*ranks, strict=True)])
-    iterables = [flat(PairDataset(path).iterable(8, rank=r, world_size=2)) for r in range(2)]
-    assert all(same(a, b) for a, b in zip(ranks, iterables, strict=True))
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -94,8 +94,9 @@ def test_pairing_says_which_faiss_to_install(tmp_path: Path, installed: list[str
     for name in installed:
         fake_distribution(site, name)
     top = Path(__file__).parent.parent
-    imported = "from ident3d.loaders.pairs.faiss_build import require_faiss"
-    code = f"import sys; sys.path.insert(0, {str(top)!r})\n{imported}\nrequire_faiss()"
+    # in a checkout, loaders lies beside ident3d and not inside it
+    paths = f"import sys; sys.path.insert(0, {str(top)!r}); import ident3d; ident3d.__path__.append({str(top)!r})"
+    code = f"{paths}\nfrom ident3d.loaders.pairs.faiss_build import require_faiss\nrequire_faiss()"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode != 0) == bool(sentence)
     assert sentence in done.stderr

@@ -21,13 +21,11 @@ def width(_context: click.Context, _option: click.Parameter, text: str) -> float
 
 @click.command()
 @dataset_argument
-@click.option(
-    "--cond", default="normal", show_default=True, help="normal, laplace, generalized_normal, uniform, vmf, …"
-)
+@click.option("--cond", default="normal", show_default=True, help="normal, laplace, gennorm, uniform, vmf, …")
 @click.option(
     "--sigma", default="0.1", show_default=True, callback=width, help="The width; none: uniform on all the space."
 )
-@click.option("--p", default=3.0, show_default=True, help="Exponent of generalized_normal.")
+@click.option("--p", default=3.0, show_default=True, help="Exponent of gennorm.")
 @click.option("--kappa", type=float, help="Concentration of vmf.")
 @click.option("--precision", type=float, help="Λ of rejected_normal.")
 @click.option("--only", multiple=True, metavar="LATENT", help="A latent or group that changes; repeatable.")

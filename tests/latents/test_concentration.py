@@ -28,9 +28,7 @@ def test_von_mises_fisher_on_the_sphere(kappa: float) -> None:
     assert mass_to_move(marginal("vmf", Sphere(10), kappa=kappa)) == pytest.approx(exact, abs=4 * 0.5 / 200_000**0.5)
 
 
-@pytest.mark.parametrize(
-    ("name", "settings"), [("laplace", {"sigma": 0.2}), ("generalized_normal", {"sigma": 0.2, "p": 4})]
-)
+@pytest.mark.parametrize(("name", "settings"), [("laplace", {"sigma": 0.2}), ("gennorm", {"sigma": 0.2, "p": 4})])
 def test_densities_integrate_to_one(name: str, settings: dict[str, float]) -> None:
     box = Box(3, 0, 1)
     z = marginal("uniform", box).sample(200_000, uniforms(np.random.default_rng(1)))

@@ -23,7 +23,7 @@ BIMODAL, LINEAR = [25.0] * 5 + [5.0] * 5, np.linspace(5, 25, 10).tolist()
 CASES: dict[str, Conditional] = {
     "box_normal": conditional("normal", Box(10, 0, 1), sigma=0.05),
     "box_laplace": conditional("laplace", Box(10, 0, 1), sigma=0.05),
-    "box_generalized_normal_p3": conditional("generalized_normal", Box(10, 0, 1), sigma=0.05, p=3),
+    "box_generalized_normal_p3": conditional("gennorm", Box(10, 0, 1), sigma=0.05, p=3),
     "vmf_kappa1": conditional("vmf", Sphere(10), kappa=1),
     "vmf_kappa10": conditional("vmf", Sphere(10), kappa=10),
     "vmf_kappa100": conditional("vmf", Sphere(10), kappa=100),
@@ -123,7 +123,7 @@ def test_tiny_arguments_of_steep_generalized_normals(p: float, kind: type) -> No
     np.testing.assert_allclose(GeneralizedNormal(p).mass(x), expected, rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["normal", "laplace", "generalized_normal", "uniform"])
+@pytest.mark.parametrize("name", ["normal", "laplace", "gennorm", "uniform"])
 @pytest.mark.parametrize("width", [1e-12, 1e-3, 0.3, 50.0, 1e6])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_truncation_on_the_box(name: str, width: float, dtype: type) -> None:
@@ -151,7 +151,7 @@ def test_truncation_on_the_box(name: str, width: float, dtype: type) -> None:
 @given(
     u=st.sampled_from([0.0, 2.0**-24, 0.5, 1 - 2.0**-24]),
     z=st.sampled_from([-1.0, -0.5, 0.0, 1.0]),
-    name=st.sampled_from(["normal", "laplace", "generalized_normal", "uniform"]),
+    name=st.sampled_from(["normal", "laplace", "gennorm", "uniform"]),
     width=st.sampled_from([1e-20, 1e-3, 1.0, 1e20]),
     library=st.sampled_from(["numpy", "torch"]),
 )
@@ -245,7 +245,7 @@ def test_products() -> None:
     [
         ("normal", Box(2, 0, 1), {"sigma": 0.05}, [0.5, 0.5], [0.05, 0.05]),
         ("laplace", Unbounded(2), {"sigma": 1}, [0, 0], [2**0.5, 2**0.5]),
-        ("generalized_normal", Unbounded(2), {"sigma": 2, "p": 2}, [0, 0], [2**0.5, 2**0.5]),
+        ("gennorm", Unbounded(2), {"sigma": 2, "p": 2}, [0, 0], [2**0.5, 2**0.5]),
         ("vmf", Sphere(3), {"kappa": 4}, [1 / np.tanh(4) - 0.25, 0, 0], None),
     ],
 )
@@ -276,7 +276,7 @@ def test_same_generator_same_draws() -> None:
         ({"name": "normal", "space": Box(2), "sigma": 0}, "sigma must be positive, .* not 0"),
         ({"name": "normal", "space": Box(2), "sigma": float("nan")}, "not nan"),
         ({"name": "normal", "space": Box(2), "sigma": [1, 1, 1]}, "one number or 2, not 3"),
-        ({"name": "generalized_normal", "space": Box(2), "sigma": 1, "p": 0}, "exponent p"),
+        ({"name": "gennorm", "space": Box(2), "sigma": 1, "p": 0}, "exponent p"),
         ({"name": "vmf", "space": Box(2), "kappa": 1}, "choose normal, laplace"),
         ({"name": "vmf", "space": Sphere(2)}, "concentration kappa"),
         ({"name": "rejected_normal", "space": Sphere(2)}, "precision Λ"),

@@ -9,7 +9,7 @@ from ident3d.latents.distributions.differences import difference_cdf, difference
 from ident3d.latents.distributions.spaces import Box, Sphere, Unbounded, space
 
 
-@pytest.mark.parametrize("name", ["normal", "laplace", "generalized_normal", "uniform"])
+@pytest.mark.parametrize("name", ["normal", "laplace", "gennorm", "uniform"])
 def test_box_against_draws(name: str) -> None:
     made = conditional(name, Box(3), sigma=[0.02, 0.3, 5.0])
     rng = np.random.default_rng(0)

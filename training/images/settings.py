@@ -9,7 +9,7 @@ from ident3d.training.loop.steps import SCHEDULES
 from ident3d.training.losses.objective import CANDIDATES, OTHERS
 from ident3d.training.views.augmentations import augmentation
 
-CONDITIONALS = {"normal": "normal", "laplace": "laplace", "gennorm": "generalized_normal", "vmf": "vmf"}
+CONDITIONALS = ("normal", "laplace", "gennorm", "vmf")
 VIEWS = (*CONDITIONALS, "augment")
 LOSSES = ("infonce", "delta", "simclr", "au", "aninfonce", "mse")
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")

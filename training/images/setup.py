@@ -22,7 +22,7 @@ from ident3d.loaders.stores.lease import Lease, lease
 from ident3d.training.encoders.image_encoder import Encoder, parameter_groups
 from ident3d.training.encoders.output_spaces import OutputSpace
 from ident3d.training.images.run import Run, data_facts, default_name, new_encoder, open_run, write_run
-from ident3d.training.images.settings import CONDITIONALS, PRECISIONS, Settings, completed, moving_latents
+from ident3d.training.images.settings import PRECISIONS, Settings, completed, moving_latents
 from ident3d.training.images.which_dataset import training_folder
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.devices import Place, agreed, circumstances, on_device
@@ -191,7 +191,7 @@ def pairing(s: Settings, world: World) -> dict[str, Any]:
     both = world.periodic and s.cond == "vmf"
     shape = {} if s.cond_p is None else {"p": s.cond_p}
     return shape | {
-        "cond": "normal,vmf" if both else CONDITIONALS[s.cond],
+        "cond": "normal,vmf" if both else s.cond,
         "sigma": s.sigma,
         "kappa": 1 / s.sigma if both else None,
         "only": s.only or None,

@@ -212,14 +212,12 @@ def space_of(s: Synthetic) -> Factor:
 
 def marginal_of(s: Synthetic) -> Marginal:
     """p(z)."""
-    name = {"gennorm": "generalized_normal"}.get(str(s.marginal), str(s.marginal))
-    return marginal(name, space_of(s), sigma=s.marginal_sigma, p=s.cond_p, kappa=s.marginal_kappa)
+    return marginal(str(s.marginal), space_of(s), sigma=s.marginal_sigma, p=s.cond_p, kappa=s.marginal_kappa)
 
 
 def conditionals_of(s: Synthetic) -> list[Conditional]:
     """p(z̃ | z) of every process that draws pairs."""
-    name = {"gennorm": "generalized_normal"}.get(str(s.cond), str(s.cond))
-    space = space_of(s)
+    name, space = str(s.cond), space_of(s)
     if s.lambdas:
         return [conditional(name, space, precision=values) for values in s.lambdas]
     return [conditional(name, space, sigma=s.sigma, p=s.cond_p, kappa=s.kappa)]

@@ -14,8 +14,8 @@ from ident3d.latents.distributions.families import Family, GeneralizedNormal, La
 from ident3d.latents.distributions.spaces import Box, Factor, Product, Space, Sphere, Unbounded
 from ident3d.latents.distributions.special import Array, constant
 
-CONDITIONALS: Final = ("normal", "laplace", "generalized_normal", "uniform", "vmf", "rejected_normal")
-MARGINALS: Final = ("uniform", "normal", "laplace", "generalized_normal", "vmf")
+CONDITIONALS: Final = ("normal", "laplace", "gennorm", "uniform", "vmf", "rejected_normal")
+MARGINALS: Final = ("uniform", "normal", "laplace", "gennorm", "vmf")
 
 
 def conditional(
@@ -34,7 +34,7 @@ def conditional(
     =================== ============================================ ==========================================
     normal              exp(-(z̃-z)²/2σ²) per coordinate              sigma = σ, a standard deviation
     laplace             exp(-|z̃-z|/λ)                                sigma = λ, a scale
-    generalized_normal  exp(-(|z̃-z|/λ)^p)                            sigma = λ, a scale; p
+    gennorm             exp(-(|z̃-z|/λ)^p)                            sigma = λ, a scale; p
     uniform             within ±w of z, or independent of z          sigma = w, or none
     vmf                 exp(κ z̃ᵀz) on the sphere                     kappa
     rejected_normal     z + N(0, 1/Λ) near the sphere, projected     precision = Λ (AnInfoNCE), threshold
@@ -85,7 +85,7 @@ def _on_factor(
     if name in ("vmf", "rejected_normal"):
         if not isinstance(space, Sphere):
             raise UserError(f"The conditional {name} lives on the sphere; elsewhere choose normal, laplace, "
-                            "generalized_normal or uniform.")  # fmt: skip
+                            "gennorm            or uniform.")  # fmt: skip
         if name == "vmf":
             return c.VonMisesFisher(space, _not_negative("kappa", kappa))
         if precision is None:
@@ -102,7 +102,7 @@ def _on_factor(
 
 
 def _family(name: str, p: float) -> Family:
-    if name == "generalized_normal":
+    if name == "gennorm":
         return GeneralizedNormal(float(p))
     plain: dict[str, Family] = {"normal": Normal(), "laplace": Laplace(), "uniform": Window()}
     return plain[name]
@@ -130,7 +130,7 @@ def marginal(
         if single not in MARGINALS:
             raise unknown("marginal", single, MARGINALS)
     if name == "uniform" and isinstance(space, Unbounded):
-        raise UserError("The unbounded space has no uniform marginal; choose normal, laplace or generalized_normal.")
+        raise UserError("The unbounded space has no uniform marginal; choose normal, laplace or gennorm.")
     return Marginal(conditional(name, space, sigma=None if name == "uniform" else sigma, p=p, kappa=kappa))
 
 

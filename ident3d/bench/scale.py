@@ -26,7 +26,7 @@ from ident3d.farm.shard_jobs import run_jobs
 from ident3d.loaders.folders.lifecycle import Job, begin, drop_lost, plan
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.latents_source import drawn
-from ident3d.loaders.format.manifest import Entry
+from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.progress import progress_bar
 
 SIZE = 16
@@ -178,7 +178,7 @@ def half(
         used = {name: cpu_seconds(pids) for name, pids in groups.items() if name != "client"}
         own, start = time.process_time(), time.perf_counter()
 
-        def on_entry(entry: Entry) -> None:
+        def on_entry(entry: ShardEntry) -> None:
             manifest.append_entry(folder, entry)
             times.append(time.perf_counter() - start)
             tell(1)
@@ -217,7 +217,7 @@ def listing(shards: int) -> Listing:
     """CPU time and memory of a manifest of so many shards, which are not there. It is read in a fresh process."""
     rng, sums = np.random.default_rng(0), (4 * 10**8,) * 3
     entries = [
-        Entry(manifest.shard_name(k, shards), 64 * k, 64, rng.bytes(32).hex(), 1_800_000, sums, sums)
+        ShardEntry(manifest.shard_name(k, shards), 64 * k, 64, rng.bytes(32).hex(), 1_800_000, sums, sums)
         for k in range(shards)
     ]
     with TemporaryDirectory() as scratch:
@@ -233,7 +233,7 @@ def listing(shards: int) -> Listing:
         planned = time.process_time() - start
         start = time.process_time()
         for job in jobs:
-            manifest.append_entry(folder, Entry(job.name, job.first, job.count, "0" * 64, 1, sums, sums))
+            manifest.append_entry(folder, ShardEntry(job.name, job.first, job.count, "0" * 64, 1, sums, sums))
         append = (time.process_time() - start) / len(jobs)
-        size = (folder / manifest.FILE).stat().st_size / 1e6
+        size = (folder / manifest.MANIFEST_FILE).stat().st_size / 1e6
     return Listing(shards, size, write, read, append, planned, mib)

@@ -22,7 +22,7 @@ from ident3d.loaders.folders.output import FolderOutput, writing
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import remove_partial_files, write_atomically
 from ident3d.loaders.format.latents_source import COPY, copy_is_sound
-from ident3d.loaders.format.manifest import Entry
+from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.stores.store import Store
 from ident3d.progress import progress_bar
 from ident3d.shapes.rendering import mesh_credits
@@ -157,7 +157,7 @@ def run(
     return rendered, failures
 
 
-def enter(place: Path | Store, output: FolderOutput, description: Description, entry: Entry) -> None:
+def enter(place: Path | Store, output: FolderOutput, description: Description, entry: ShardEntry) -> None:
     """Enter a finished shard in the manifest, once it is to be seen from here: network file systems take a while."""
     end = time.monotonic() + SHARED_SECONDS
     folder = Folder(output.path, description, ())
@@ -178,9 +178,9 @@ def credits_of(wanted: Order) -> list[str]:
 def adopt_finished(
     path: Path,
     description: Description,
-    entries: list[Entry],
+    entries: list[ShardEntry],
     at_hand: Callable[[Iterable[Job]], Iterable[Job]] = iter,
-) -> list[Entry]:
+) -> list[ShardEntry]:
     """Enter the whole shards that a killed run wrote but had not entered; returns all entries."""
     for job in at_hand(plan(description, entries)):
         if entry := adopt(path, description.settings, job):

@@ -18,7 +18,7 @@ from ident3d.loaders.folders.lifecycle import Job, check_due
 from ident3d.loaders.folders.verify import content_problems
 from ident3d.loaders.format.files import sha256_of_file, write_atomically
 from ident3d.loaders.format.latents_source import recorded_latents, world_of
-from ident3d.loaders.format.manifest import Entry, entry_of
+from ident3d.loaders.format.manifest import ShardEntry, entry_of
 from ident3d.loaders.format.shard import Shard, encode_shard, read_settings, read_shard
 from ident3d.memory import keep_memory
 from ident3d.shapes.rendering import add_meshes
@@ -77,7 +77,7 @@ def render_shard(
     on_image: Callable[[int], None],
     *,
     studio_of: StudioOf = warm_studio,
-) -> Entry:
+) -> ShardEntry:
     """Render the job's images, write its shard, and return the line that enters it in the manifest.
 
     `on_image` hears how many of the job's images are done, at the start and after each. A shard that is there already,
@@ -126,7 +126,7 @@ def shape_of(draws: Draws, i: int) -> str:
     return "Teapot" if draws.classes is None else CLASSES[draws.classes[i]]
 
 
-def adopt(folder: Path, settings: Settings, job: Job) -> Entry | None:
+def adopt(folder: Path, settings: Settings, job: Job) -> ShardEntry | None:
     """The entry of a whole shard that was written but not yet entered when its run was killed; None if there is none.
 
     It is adopted only if it reads without error, records these settings, and holds just the job's images and latents.

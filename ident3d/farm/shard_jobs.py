@@ -24,7 +24,7 @@ from ident3d.farm.watchdog import STALL_SECONDS, Watch
 from ident3d.farm.worker import WORK, Finished, Hopeless, Task
 from ident3d.loaders.folders.lifecycle import Job
 from ident3d.loaders.format.files import FULL
-from ident3d.loaders.format.manifest import Entry
+from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.stores.store import Store
 
 TELL_SECONDS = 0.5  # between two words of a worker on its images
@@ -75,7 +75,7 @@ def run_jobs(
     settings: Settings,
     *,
     threads: int,
-    on_entry: Callable[[Entry], object],
+    on_entry: Callable[[ShardEntry], object],
     on_images: Callable[[int], object] = lambda change: None,
     on_failure: Callable[[Failure], object] = lambda failure: None,
     on_host: Callable[[str], object] = lambda host: None,
@@ -166,7 +166,9 @@ def outcome(future: "Future[Finished | Hopeless]") -> Finished | BaseException |
     return error
 
 
-def enter_in_time(entry: Entry, on_entry: Callable[[Entry], object], on_note: Callable[[str], object]) -> None:
+def enter_in_time(
+    entry: ShardEntry, on_entry: Callable[[ShardEntry], object], on_note: Callable[[str], object]
+) -> None:
     """Have a finished shard entered: again after each OSError, for up to a minute, unless the disk is full.
 
     To enter a shard a second time does no harm: its line, or its object, is the same.

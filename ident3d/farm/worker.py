@@ -18,7 +18,7 @@ from ident3d.farm.render_shard import Settings, StudioOf, differing_versions, re
 from ident3d.loaders.folders.folder import is_dataset
 from ident3d.loaders.folders.store_transfer import workplace
 from ident3d.loaders.format.files import FULL
-from ident3d.loaders.format.manifest import Entry
+from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.stores.store import Store, place
 from ident3d.machine import cpu_model
 
@@ -27,7 +27,7 @@ from ident3d.machine import cpu_model
 class Finished:
     """What a worker returns of a shard that is safely on disk: its entry, and the host and processor that made it."""
 
-    entry: Entry
+    entry: ShardEntry
     host: str
 
 

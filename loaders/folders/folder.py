@@ -14,7 +14,7 @@ from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import sha256, sha256_of_file, write_json
-from ident3d.loaders.format.manifest import Entry
+from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import MEND
 from ident3d.loaders.stores.cache import fetch, mirror, origin
 from ident3d.loaders.stores.store import Store, place
@@ -25,7 +25,7 @@ FORMAT = "ident3d-dataset"
 FORMAT_VERSION = 1
 PARTS = (
     FILE,
-    manifest.FILE,
+    manifest.MANIFEST_FILE,
     "provenance.json",
     "README.md",
     "sample.png",
@@ -82,7 +82,7 @@ class Folder:
 
     path: Path
     description: Description
-    entries: tuple[Entry, ...]
+    entries: tuple[ShardEntry, ...]
     store: Store | None = None
 
     @property
@@ -90,17 +90,17 @@ class Folder:
         """What messages call it."""
         return self.store or self.path
 
-    def shard_name(self, entry: Entry) -> str:
+    def shard_name(self, entry: ShardEntry) -> str:
         """What messages call a shard."""
         return f"{self.place}/{SHARDS}/{entry.name}"
 
-    def shard_path(self, entry: Entry) -> Path:
+    def shard_path(self, entry: ShardEntry) -> Path:
         """The shard's file; that of a store is fetched first, if it is not in the cache."""
         if self.store:
             return fetch(self.store, f"{SHARDS}/{entry.name}", entry.sha256)
         return self.path / SHARDS / entry.name
 
-    def shard_size(self, entry: Entry, stored: Mapping[str, int] | None) -> int | None:
+    def shard_size(self, entry: ShardEntry, stored: Mapping[str, int] | None) -> int | None:
         """The size of the shard's file, None if it is missing; `stored` has the sizes of the shards in a store."""
         if stored is not None:
             return stored.get(entry.name)
@@ -178,8 +178,10 @@ def open_folder(path: Path | str) -> Folder:
     description = read_description(path)
     entries = manifest.read_entries(path)
     if description.complete:
-        if sha256_of_file(path / manifest.FILE) != description.shards_sha256:
-            raise UserError(f"{path / manifest.FILE} was changed after it was written: its digest does not match.")
+        if sha256_of_file(path / manifest.MANIFEST_FILE) != description.shards_sha256:
+            raise UserError(
+                f"{path / manifest.MANIFEST_FILE} was changed after it was written: its digest does not match."
+            )
         if list(missing_ranges(description.n, entries)):
             raise UserError(f"{path} says that it is complete, but its manifest lacks images.")
     if (path / SHARDS).is_symlink():
@@ -200,7 +202,7 @@ def local(path: Path | str) -> Path:
     return mirror(where, FILE) if isinstance(where, Store) else where
 
 
-def missing_ranges(n: int, entries: Sequence[Entry]) -> Iterator[tuple[int, int]]:
+def missing_ranges(n: int, entries: Sequence[ShardEntry]) -> Iterator[tuple[int, int]]:
     """The ranges [first, stop) of 0 … n-1 that no entry covers; entries that overlap or go beyond n are an error."""
     position = 0
     for entry in entries:

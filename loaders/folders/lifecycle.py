@@ -30,7 +30,7 @@ from ident3d.loaders.folders.folder import (
 from ident3d.loaders.format import latents_table as all_latents
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import TEMPORARY
-from ident3d.loaders.format.manifest import Entry
+from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.stores.lease import PREFIX
 
 SHARD_IMAGES = 64  # of up to 448 pixels; about 1.8 MB at 224
@@ -43,7 +43,7 @@ class Job:
     name: str
     first: int
     count: int
-    reuse: Entry | None = None
+    reuse: ShardEntry | None = None
 
     @property
     def already(self) -> int:
@@ -51,7 +51,7 @@ class Job:
         return self.reuse.count if self.reuse else 0
 
 
-def plan(description: Description, entries: Sequence[Entry]) -> list[Job]:
+def plan(description: Description, entries: Sequence[ShardEntry]) -> list[Job]:
     """The shards still to make. Shard k covers images k·K … (k+1)·K-1 below n, in whatever steps n grew."""
     by_first = {entry.first: entry for entry in entries}
     size, n = description.shard_size, description.n
@@ -102,7 +102,7 @@ def only_begun(path: Path) -> bool:
     strangers = [file for file in ours if file.name != SHARDS and not file.name.startswith((TEMPORARY, PREFIX))]
     shards = path / SHARDS
     empty = not shards.exists() or not any(shards.iterdir())
-    return not strangers and (empty or (path / manifest.FILE).exists())
+    return not strangers and (empty or (path / manifest.MANIFEST_FILE).exists())
 
 
 def begin(path: Path, settings: dict[str, Any], n: int, shard_size: int | None = None) -> Description:
@@ -121,7 +121,7 @@ def write_down(path: Path, description: Description) -> None:
 
 def drop_lost(
     path: Path, description: Description, stored: Mapping[str, int] | None = None
-) -> tuple[Description, list[Entry]]:
+) -> tuple[Description, list[ShardEntry]]:
     """Take the shards whose file is gone, or of another size, off the manifest, so that they are made again.
 
     `stored` has the sizes of the shards where they lie in a store.
@@ -193,7 +193,7 @@ def remove_dataset(path: Path) -> int:
     if (path / SHARDS).is_symlink():
         raise UserError(f"{path / SHARDS} is a link; nothing is deleted through it.")
     listed = [path / SHARDS / entry.name for entry in manifest.readable_entries(path)]
-    beside = [path / part for part in sorted(PARTS, key=lambda part: (part == FILE, part == manifest.FILE))]
+    beside = [path / part for part in sorted(PARTS, key=lambda part: (part == FILE, part == manifest.MANIFEST_FILE))]
     files = [file for file in [*listed, *beside] if file.is_file()]
     for file in files:
         file.unlink()

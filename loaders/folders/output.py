@@ -9,13 +9,12 @@ from ident3d.errors import UserError
 from ident3d.loaders.folders import store_transfer as publishing
 from ident3d.loaders.folders.folder import SHARDS, Description
 from ident3d.loaders.folders.lifecycle import Job, finish, remove_dataset
-from ident3d.loaders.folders.provenance import FILE as PROVENANCE
-from ident3d.loaders.folders.provenance import record_run
+from ident3d.loaders.folders.provenance import PROVENANCE_FILE, record_run
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import FULL
 from ident3d.loaders.format.latents_source import recorded_latents
 from ident3d.loaders.format.latents_table import joined
-from ident3d.loaders.format.manifest import Entry
+from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.stores.lease import Lease, lease
 from ident3d.loaders.stores.store import Store
 from ident3d.loaders.stores.store_lease import lease_on_store
@@ -49,7 +48,7 @@ class FolderOutput:
     def begin(self) -> None:
         """What the folder says of the dataset is settled, and shards may follow."""
 
-    def enter(self, entry: Entry) -> None:
+    def enter(self, entry: ShardEntry) -> None:
         """Enter a finished shard in the manifest."""
         self.held.check()
         manifest.append_entry(self.path, entry)
@@ -94,7 +93,7 @@ class StoreOutput(FolderOutput):
         self.held.check()
         publishing.push_state(self.store, self.path)
 
-    def enter(self, entry: Entry) -> None:
+    def enter(self, entry: ShardEntry) -> None:
         self.held.check()
         publishing.put_entry(self.store, entry)
         manifest.append_entry(self.path, entry)
@@ -103,7 +102,7 @@ class StoreOutput(FolderOutput):
         record_run(self.path, started, **facts)
         with suppress(OSError, UserError):
             self.held.check()
-            publishing.push(self.store, self.path, (PROVENANCE,))
+            publishing.push(self.store, self.path, (PROVENANCE_FILE,))
 
     def finish(self, description: Description, write_card: WriteCard) -> None:
         publishing.take_shard(self.store, manifest.read_entries(self.path)[0].name, self.path)  # for the card

@@ -8,13 +8,13 @@ from pathlib import Path
 from ident3d.loaders.format.files import write_json
 from ident3d.machine import cpu_model, installed_versions
 
-FILE = "provenance.json"
+PROVENANCE_FILE = "provenance.json"
 PACKAGES = ("ident3d", "bpy", "numpy", "h5py", "distributed", "deflate")
 
 
 def record_run(folder: Path, started: datetime, **facts: object) -> None:
     """Add one run to the folder's provenance."""
-    path = folder / FILE
+    path = folder / PROVENANCE_FILE
     try:
         runs = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
     except (ValueError, KeyError, TypeError):

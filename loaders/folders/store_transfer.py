@@ -14,12 +14,12 @@ from typing import Any
 from ident3d.errors import UserError
 from ident3d.loaders.folders.folder import FILE, PARTS, SHARDS, is_dataset
 from ident3d.loaders.folders.lifecycle import Job, check_due
-from ident3d.loaders.folders.provenance import FILE as PROVENANCE
+from ident3d.loaders.folders.provenance import PROVENANCE_FILE
 from ident3d.loaders.format import latents_table as all_latents
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import TEMPORARY, write_atomically
 from ident3d.loaders.format.latents_source import COPY
-from ident3d.loaders.format.manifest import Entry
+from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.stores.cache import ENTRIES, fetch, manifest_of, recorded_hashes
 from ident3d.loaders.stores.store import Store
 from ident3d.loaders.stores.store_lease import FOLDER as LEASE
@@ -48,11 +48,11 @@ def pull(store: Store, folder: Path, beside: Iterable[str]) -> None:
         write_atomically(folder / FILE, described)
     lines = manifest_of(store, complete=recorded_hashes(described).get("complete") is True)
     if lines:
-        write_atomically(folder / manifest.FILE, lines)
+        write_atomically(folder / manifest.MANIFEST_FILE, lines)
 
 
 @contextmanager
-def looking(place: Path | Store, beside: Iterable[str] = (COPY, PROVENANCE)) -> Iterator[Path]:
+def looking(place: Path | Store, beside: Iterable[str] = (COPY, PROVENANCE_FILE)) -> Iterator[Path]:
     """A folder that has the dataset's small files as they are now: of a store, a scratch folder."""
     if isinstance(place, Path):
         yield place
@@ -96,15 +96,15 @@ def refuse_strangers(store: Store) -> None:
 
 def push_state(store: Store, folder: Path) -> None:
     """Put what a run begins with: the description, the latents that it is to render, the manifest in one piece."""
-    push(store, folder, (FILE, COPY, manifest.FILE))
+    push(store, folder, (FILE, COPY, manifest.MANIFEST_FILE))
     remove_entries(store)
 
 
 def push_finished(store: Store, folder: Path) -> None:
     """Put what a complete dataset has, the description last."""
-    push(store, folder, (manifest.FILE,))
+    push(store, folder, (manifest.MANIFEST_FILE,))
     remove_entries(store)
-    push(store, folder, (*(name for name in PARTS if name not in (FILE, manifest.FILE)), FILE))
+    push(store, folder, (*(name for name in PARTS if name not in (FILE, manifest.MANIFEST_FILE)), FILE))
 
 
 def push(store: Store, folder: Path, names: Iterable[str]) -> None:
@@ -113,7 +113,7 @@ def push(store: Store, folder: Path, names: Iterable[str]) -> None:
             store.put(name, (folder / name).read_bytes())
 
 
-def put_entry(store: Store, entry: Entry) -> None:
+def put_entry(store: Store, entry: ShardEntry) -> None:
     """Enter a finished shard in the manifest."""
     store.put(entry_name(entry.name), entry.line().encode())
 
@@ -146,7 +146,7 @@ def remove_stored(store: Store, folder: Path) -> None:
     """Delete what the manifest in the scratch folder lists and what lies beside it, the description last."""
     store.remove_all(f"{SHARDS}/{entry.name}" for entry in manifest.readable_entries(folder))
     remove_entries(store)
-    for name in (*(part for part in PARTS if part not in (FILE, manifest.FILE)), manifest.FILE, FILE):
+    for name in (*(part for part in PARTS if part not in (FILE, manifest.MANIFEST_FILE)), manifest.MANIFEST_FILE, FILE):
         store.remove(name)
 
 
@@ -154,7 +154,7 @@ def push_repaired(store: Store, folder: Path, broken: Iterable[str]) -> None:
     """Put what `verify` left of a dataset: reopened, and without the broken shards."""
     push(store, folder, (FILE,))
     store.remove_all(map(entry_name, broken))
-    push(store, folder, (manifest.FILE,))
+    push(store, folder, (manifest.MANIFEST_FILE,))
     remove_entries(store)
     store.remove_all(f"{SHARDS}/{name}" for name in broken)
     for name in (COPY, all_latents.FILE):

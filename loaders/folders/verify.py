@@ -28,7 +28,7 @@ from ident3d.loaders.format.latents_source import COPY, copy_is_sound, recorded_
 from ident3d.loaders.format.latents_table import FILE as TABLE
 from ident3d.loaders.format.latents_table import gathered, joined
 from ident3d.loaders.format.latents_table import read as read_table
-from ident3d.loaders.format.manifest import Entry
+from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import Shard, read_settings, read_shard
 from ident3d.loaders.stores.lease import lease
 from ident3d.loaders.stores.store import Store, place
@@ -69,7 +69,7 @@ def verify(path: Path | str, *, repair: bool = False, show_progress: bool = True
     """
     where = place(path)
     store = where if isinstance(where, Store) else None
-    if isinstance(where, Path) and not (is_dataset(where) or (where / manifest.FILE).exists()):
+    if isinstance(where, Path) and not (is_dataset(where) or (where / manifest.MANIFEST_FILE).exists()):
         raise UserError(f"{where} is not a dataset folder.")
     holding = lease_on_store(where) if isinstance(where, Store) else lease(where)
     with holding if repair else nullcontext() as held, looking(where, (COPY, TABLE)) as folder:
@@ -112,7 +112,7 @@ def verify(path: Path | str, *, repair: bool = False, show_progress: bool = True
 
 
 @contextmanager
-def at_hand(store: Store | None, folder: Path, entry: Entry) -> Iterator[None]:
+def at_hand(store: Store | None, folder: Path, entry: ShardEntry) -> Iterator[None]:
     """Have the shard in the folder: of a store as it is there now, and only as long as it is looked at."""
     if store:
         take_shard(store, entry.name, folder)
@@ -150,25 +150,27 @@ def described(path: Path) -> tuple[Description, list[Problem]]:
         raise
 
 
-def listed(path: Path, description: Description) -> tuple[list[Entry], list[Problem]]:
+def listed(path: Path, description: Description) -> tuple[list[ShardEntry], list[Problem]]:
     """The manifest's entries without overlap, and what is wrong with the manifest itself."""
     try:
         entries = manifest.read_entries(path)
         list(missing_ranges(description.n, entries))
     except UserError as error:
-        kept: list[Entry] = []
+        kept: list[ShardEntry] = []
         for entry in manifest.readable_entries(path):
             if entry.first >= (kept[-1].stop if kept else 0) and entry.stop <= description.n:
                 kept.append(entry)
         return kept, [Problem(str(error))]
-    if description.complete and sha256_of_file(path / manifest.FILE) != description.shards_sha256:
+    if description.complete and sha256_of_file(path / manifest.MANIFEST_FILE) != description.shards_sha256:
         return entries, [
-            Problem(f"{path / manifest.FILE} was changed after it was written: its digest does not match.")
+            Problem(f"{path / manifest.MANIFEST_FILE} was changed after it was written: its digest does not match.")
         ]
     return entries, []
 
 
-def shard_problems(path: Path, settings: dict[str, Any], entry: Entry, *, compare_latents: bool = True) -> list[str]:
+def shard_problems(
+    path: Path, settings: dict[str, Any], entry: ShardEntry, *, compare_latents: bool = True
+) -> list[str]:
     """What is wrong with one shard, in words; an empty list if nothing is."""
     file = path / SHARDS / entry.name
     if not file.is_file() or file.is_symlink():
@@ -185,7 +187,7 @@ def shard_problems(path: Path, settings: dict[str, Any], entry: Entry, *, compar
 
 
 def content_problems(
-    path: Path, settings: dict[str, Any], entry: Entry, shard: Shard, *, compare_latents: bool = True
+    path: Path, settings: dict[str, Any], entry: ShardEntry, shard: Shard, *, compare_latents: bool = True
 ) -> list[str]:
     """Whether images, indices and latents are those that the manifest and the recorded source name."""
     found = []
@@ -211,7 +213,7 @@ def content_problems(
     return found
 
 
-def remove_broken(path: Path, description: Description, keep: Sequence[Entry], broken: set[str]) -> None:
+def remove_broken(path: Path, description: Description, keep: Sequence[ShardEntry], broken: set[str]) -> None:
     """Delete broken shards and list what is left; the folder is incomplete until `render` has run."""
     write_description(path, reopened(description))
     (path / TABLE).unlink(missing_ok=True)

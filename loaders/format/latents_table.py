@@ -16,7 +16,7 @@ from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.format.files import sha256, write_atomically
 from ident3d.loaders.format.latents_source import npy_bytes
-from ident3d.loaders.format.manifest import Entry
+from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import check_dataset, check_head, told_in_a_sentence
 
 FILE = "all_latents.npy"
@@ -38,7 +38,7 @@ def shard_latents(path: Path, count: int, n_raw: int) -> Latents:
         return raw[()], None if classes is None else classes[()]
 
 
-def gathered(shards: Path, entries: Sequence[Entry], world: World) -> NDArray[np.float32]:
+def gathered(shards: Path, entries: Sequence[ShardEntry], world: World) -> NDArray[np.float32]:
     """The table from the shards: raw latents in order and, where there are classes, the class as the last column."""
     parts = [shard_latents(shards / entry.name, entry.count, world.n_raw) for entry in entries]
     raw, classes = np.concatenate([raw for raw, _ in parts]), [kinds for _, kinds in parts if kinds is not None]

@@ -12,13 +12,13 @@ from ident3d.errors import UserError
 from ident3d.loaders.format.files import sha256, sync_folder, write_atomically
 from ident3d.loaders.format.shard import MEND, Shard
 
-FILE = "shards.jsonl"
+MANIFEST_FILE = "shards.jsonl"
 DAMAGE = (ValueError, TypeError, KeyError, RecursionError)  # what a line that is no entry may raise
 NAME = re.compile(r"[0-9]{5,12}\.h5")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ShardEntry:
     """A finished shard: its file, the images first … first+count-1, hash and size, Σ x and Σ x² per channel."""
 
     name: str
@@ -37,7 +37,7 @@ class Entry:
         return json.dumps({name: getattr(self, name) for name in FIELDS}) + "\n"
 
 
-FIELDS = tuple(field.name for field in fields(Entry))
+FIELDS = tuple(field.name for field in fields(ShardEntry))
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -46,10 +46,10 @@ def shard_name(number: int, shards: int) -> str:
     return f"{number:0{max(5, len(str(shards - 1)))}d}.h5"
 
 
-def entry_of(name: str, shard: Shard, data: bytes) -> Entry:
+def entry_of(name: str, shard: Shard, data: bytes) -> ShardEntry:
     """The manifest's line for a shard with this content."""
     (r, g, b), (rr, gg, bb) = shard.pixel_sums()
-    return Entry(
+    return ShardEntry(
         name=name,
         first=int(shard.index[0]),
         count=len(shard.index),
@@ -60,12 +60,12 @@ def entry_of(name: str, shard: Shard, data: bytes) -> Entry:
     )
 
 
-def parse_line(line: str) -> Entry:
+def parse_line(line: str) -> ShardEntry:
     """One manifest line, every field checked: nothing read from disk is trusted."""
     content: dict[str, Any] = json.loads(line)
     content["pixel_sum"] = sums = tuple(content["pixel_sum"])
     content["pixel_sum_squares"] = squares = tuple(content["pixel_sum_squares"])
-    entry = Entry(**content)
+    entry = ShardEntry(**content)
     numbers = (entry.first, entry.count, entry.bytes, *sums, *squares)
     if set(map(type, numbers)) != {int} or min(numbers) < 0 or len(numbers) != 9 or not entry.count:
         raise ValueError("a count, size or sum is not a whole number")
@@ -78,29 +78,29 @@ def parse_line(line: str) -> Entry:
 
 def read_lines(folder: Path) -> Iterator[tuple[int, str]]:
     """The manifest's lines with their numbers, one at a time: there may be millions."""
-    path = folder / FILE
+    path = folder / MANIFEST_FILE
     if path.exists():
         with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
             yield from enumerate(file, 1)
 
 
-def read_entries(folder: Path) -> list[Entry]:
+def read_entries(folder: Path) -> list[ShardEntry]:
     """The finished shards in order of their images. A last line cut short by a crash is no entry."""
-    entries: dict[int, Entry] = {}
+    entries: dict[int, ShardEntry] = {}
     for number, line in read_lines(folder):
         if not line.endswith("\n"):
             break
         try:
             entry = parse_line(line)
         except DAMAGE as error:
-            raise UserError(f"{folder / FILE} is damaged in line {number} ({error}); {MEND}") from None
+            raise UserError(f"{folder / MANIFEST_FILE} is damaged in line {number} ({error}); {MEND}") from None
         entries[entry.first] = entry
     return [entries[first] for first in sorted(entries)]
 
 
-def readable_entries(folder: Path) -> list[Entry]:
+def readable_entries(folder: Path) -> list[ShardEntry]:
     """For repair: the entries of all lines that can be read."""
-    entries: dict[int, Entry] = {}
+    entries: dict[int, ShardEntry] = {}
     for _, line in read_lines(folder):
         try:
             entry = parse_line(line)
@@ -110,9 +110,9 @@ def readable_entries(folder: Path) -> list[Entry]:
     return [entries[first] for first in sorted(entries)]
 
 
-def append_entry(folder: Path, entry: Entry) -> None:
+def append_entry(folder: Path, entry: ShardEntry) -> None:
     """Add a finished shard and sync. A line that a crash cut short is dropped first."""
-    path = folder / FILE
+    path = folder / MANIFEST_FILE
     new = not path.exists()
     with path.open("a+b") as file:
         end = file.seek(0, os.SEEK_END)
@@ -128,8 +128,8 @@ def append_entry(folder: Path, entry: Entry) -> None:
         sync_folder(folder)
 
 
-def write_entries(folder: Path, entries: Iterable[Entry]) -> str:
+def write_entries(folder: Path, entries: Iterable[ShardEntry]) -> str:
     """Rewrite the manifest in order of the images; returns its sha256."""
     data = "".join(entry.line() for entry in sorted(entries, key=lambda entry: entry.first)).encode()
-    write_atomically(folder / FILE, data)
+    write_atomically(folder / MANIFEST_FILE, data)
     return sha256(data)

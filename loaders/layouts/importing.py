@@ -22,7 +22,7 @@ from ident3d.loaders.folders.lifecycle import Job, begin, finish, plan
 from ident3d.loaders.folders.provenance import record_run
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import TEMPORARY, remove_partial_files, sha256, write_atomically
-from ident3d.loaders.format.manifest import Entry, entry_of
+from ident3d.loaders.format.manifest import ShardEntry, entry_of
 from ident3d.loaders.format.shard import Shard, encode_shard
 from ident3d.loaders.layouts import published
 from ident3d.loaders.layouts.published import NO_CLASS, ORIGINS, Split
@@ -189,7 +189,7 @@ def part(content: Content, job: Job) -> Content:
     return Content(content.images[rows], content.raw[rows], content.scene[rows], classes)
 
 
-def import_shard(out: Path, settings: dict[str, Any], job: Job, own: Content) -> Entry:
+def import_shard(out: Path, settings: dict[str, Any], job: Job, own: Content) -> ShardEntry:
     """Decode one shard's pictures and write it."""
     images = np.stack([decode(place, settings["size"]) for place in own.images])
     index = np.arange(job.first, job.first + job.count, dtype=np.int64)

@@ -71,8 +71,8 @@ def mirror(store: Store, file: str) -> Path:
     folder = cache_folder() / "stores" / sha256(f"{store}\n".encode() + described) / store.name
     keep(folder / file, described)
     hashes = recorded_hashes(described)
-    if not matches(folder / manifest.FILE, hashes.get("shards_sha256")):
-        keep(folder / manifest.FILE, manifest_of(store, complete=hashes.get("complete") is True))
+    if not matches(folder / manifest.MANIFEST_FILE, hashes.get("shards_sha256")):
+        keep(folder / manifest.MANIFEST_FILE, manifest_of(store, complete=hashes.get("complete") is True))
     digest = hashes.get("all_latents")
     if digest and not matches(folder / all_latents.FILE, digest):
         table = store.get(all_latents.FILE)
@@ -97,7 +97,7 @@ def matches(path: Path, digest: object) -> bool:
 
 def manifest_of(store: Store, *, complete: bool) -> bytes:
     """The lines of ``shards.jsonl`` and, until the dataset is complete, those of the shards finished since."""
-    lines = store.get(manifest.FILE) or b""
+    lines = store.get(manifest.MANIFEST_FILE) or b""
     if complete:
         return lines
     return lines + b"".join(store.get_all(f"{ENTRIES}/{name}" for name in sorted(store.sizes(ENTRIES))))

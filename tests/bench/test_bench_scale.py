@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from ident3d.cli import main
 from ident3d.loaders.format import manifest
-from ident3d.loaders.format.manifest import Entry
+from ident3d.loaders.format.manifest import ShardEntry
 
 SHARDS, IMAGES = 24, 2
 
@@ -17,9 +17,9 @@ SHARDS, IMAGES = 24, 2
 @pytest.mark.bpy
 def test_each_shard_is_entered_once_though_the_run_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    append, entered = manifest.append_entry, list[tuple[Path, Entry]]()
+    append, entered = manifest.append_entry, list[tuple[Path, ShardEntry]]()
 
-    def noted(folder: Path, entry: Entry) -> None:
+    def noted(folder: Path, entry: ShardEntry) -> None:
         append(folder, entry)
         entered.append((folder, entry))
 

@@ -108,7 +108,7 @@ def test_worker_scheduler_and_client_are_killed_in_turn(reference: Path, tmp_pat
     now = written(folder)
     assert {name: now[name] for name in kept} == kept
     assert {name: now[name] for name in more} == more
-    assert len((folder / manifest.FILE).read_text().splitlines()) == 16
+    assert len((folder / manifest.MANIFEST_FILE).read_text().splitlines()) == 16
 
 
 def test_deaths_of_workers_are_no_failures_of_a_shard(reference: Path, tmp_path: Path) -> None:

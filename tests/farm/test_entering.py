@@ -13,9 +13,9 @@ from ident3d.farm.shard_jobs import enter_in_time, run_jobs
 from ident3d.loaders.folders.lifecycle import begin, plan
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.latents_source import drawn
-from ident3d.loaders.format.manifest import Entry
+from ident3d.loaders.format.manifest import ShardEntry
 
-ENTRY = Entry("00000.h5", 0, 1, "0" * 64, 1, (0, 0, 0), (0, 0, 0))
+ENTRY = ShardEntry("00000.h5", 0, 1, "0" * 64, 1, (0, 0, 0), (0, 0, 0))
 
 
 class Network:
@@ -24,7 +24,7 @@ class Network:
     def __init__(self, folder: Path, *errors: Exception) -> None:
         self.folder, self.errors, self.attempts = folder, list(errors), 0
 
-    def enter(self, entry: Entry) -> None:
+    def enter(self, entry: ShardEntry) -> None:
         self.attempts += 1
         if self.errors:
             raise self.errors.pop(0)

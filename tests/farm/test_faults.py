@@ -95,7 +95,7 @@ def test_a_shard_written_but_not_entered_is_adopted(dataset64: Path, tmp_path: P
     folder = tmp_path / "data"
     shutil.copytree(dataset64, folder)
     description = open_folder(folder).description
-    lines = (folder / manifest.FILE).read_text().splitlines(keepends=True)
+    lines = (folder / manifest.MANIFEST_FILE).read_text().splitlines(keepends=True)
     (folder / "dataset.json").unlink()
     moved = tmp_path / "shards"
     (folder / "shards").rename(moved)
@@ -104,7 +104,7 @@ def test_a_shard_written_but_not_entered_is_adopted(dataset64: Path, tmp_path: P
     begin(folder, description.settings, 64, 16)
     (folder / "shards").rmdir()
     moved.rename(folder / "shards")
-    (folder / manifest.FILE).write_text(lines[0] + lines[1][:40])  # killed while it entered the second
+    (folder / manifest.MANIFEST_FILE).write_text(lines[0] + lines[1][:40])  # killed while it entered the second
     assert render(64, TINY, out=folder, workers=1, show_progress=False).rendered == 0
     assert contents(folder) == contents(dataset64)
 
@@ -145,7 +145,7 @@ def test_a_stuck_worker_is_restarted_while_the_other_goes_on(dataset64: Path, tm
     with embedded_cluster(2) as client:
         before = {worker.pid for worker in workers_of(os.getpid())}
 
-        def note(entry: manifest.Entry) -> None:
+        def note(entry: manifest.ShardEntry) -> None:
             manifest.append_entry(folder, entry)
             missing.discard(entry.name)
             now = {worker.pid for worker in workers_of(os.getpid())}

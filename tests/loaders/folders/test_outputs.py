@@ -14,7 +14,7 @@ from ident3d.errors import UserError
 from ident3d.loaders.folders.folder import FILE, SHARDS, open_folder, read_description
 from ident3d.loaders.folders.lifecycle import Job, begin, plan
 from ident3d.loaders.folders.output import writing
-from ident3d.loaders.folders.provenance import FILE as PROVENANCE
+from ident3d.loaders.folders.provenance import PROVENANCE_FILE
 from ident3d.loaders.folders.store_transfer import workplace
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import sha256_of_file
@@ -37,18 +37,18 @@ def uploaded(folder: Path) -> Store:
 def test_a_run_that_lost_its_folder_enters_no_more_shards(tmp_path: Path) -> None:
     folder = make_dataset(tmp_path / "data", 24, finished=False)
     opened = open_folder(folder)
-    before = (folder / manifest.FILE).read_bytes()
+    before = (folder / manifest.MANIFEST_FILE).read_bytes()
     with writing(folder) as output:
         output.record(datetime.now(UTC), images=0)
-        (folder / PROVENANCE).unlink()  # it was written while the folder was ours
+        (folder / PROVENANCE_FILE).unlink()  # it was written while the folder was ours
     with writing(folder) as output, lease(folder, lapse_seconds=0):  # the other came after a long pause of the first
         with pytest.raises(UserError, match=r"took over the writing of .*; it stops here"):
             output.enter(opened.entries[0])
         with pytest.raises(UserError, match="took over"):
             output.finish(opened.description, lambda path, description: None)
         output.record(datetime.now(UTC))
-        assert not (folder / PROVENANCE).exists()
-    assert (folder / manifest.FILE).read_bytes() == before
+        assert not (folder / PROVENANCE_FILE).exists()
+    assert (folder / manifest.MANIFEST_FILE).read_bytes() == before
     assert open_folder(folder).description == opened.description
 
 
@@ -71,7 +71,7 @@ def test_a_run_that_lost_its_store_enters_no_more_shards(tmp_path: Path) -> None
                 output.finish(opened.description, lambda path, description: None)
     assert manifest_of(store, complete=False) == before
     assert store.get(FILE) == described
-    assert store.get(PROVENANCE) is None
+    assert store.get(PROVENANCE_FILE) is None
 
 
 def test_what_cannot_be_written_is_said_in_a_sentence(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_of_a_lost_manifest_s_shards_one_at_a_time_is_at_hand(tmp_path: Path) ->
     pytest.importorskip("fsspec")
     folder = make_dataset(tmp_path / "data", 24, finished=False)
     entries = manifest.read_entries(folder)
-    (folder / manifest.FILE).unlink()
+    (folder / manifest.MANIFEST_FILE).unlink()
     store, held = uploaded(folder), list[list[str]]()
     store.remove(f"{SHARDS}/00001.h5")
     with writing(store) as output:

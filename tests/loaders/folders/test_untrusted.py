@@ -150,19 +150,19 @@ def test_a_hostile_shard_is_refused(tmp_path: Path, change: Callable[[h5py.File]
 @pytest.mark.parametrize("name", ["../00000.h5", "/etc/00000.h5", "00000.h5/../../x.h5", "0.h5", "00000.hdf5"])
 def test_shard_names_must_stay_in_the_folder(tmp_path: Path, name: str) -> None:
     path = make_dataset(tmp_path / "set", 16)
-    text = (path / manifest.FILE).read_text()
-    (path / manifest.FILE).write_text(text.replace('"00000.h5"', json.dumps(name)))
+    text = (path / manifest.MANIFEST_FILE).read_text()
+    (path / manifest.MANIFEST_FILE).write_text(text.replace('"00000.h5"', json.dumps(name)))
     with pytest.raises(UserError, match="is not the name of a shard"):
         ImageDataset(path)
 
 
 def test_a_changed_manifest_or_description_is_refused(tmp_path: Path) -> None:
     path = make_dataset(tmp_path / "set", 16)
-    good = (path / manifest.FILE).read_text()
-    (path / manifest.FILE).write_text(good.replace('"count": 8', '"count": 7', 1))
+    good = (path / manifest.MANIFEST_FILE).read_text()
+    (path / manifest.MANIFEST_FILE).write_text(good.replace('"count": 8', '"count": 7', 1))
     with pytest.raises(UserError, match="its digest does not match"):
         ImageDataset(path)
-    (path / manifest.FILE).write_text(good)
+    (path / manifest.MANIFEST_FILE).write_text(good)
     content = json.loads((path / folder.FILE).read_text())
     (path / folder.FILE).write_text(json.dumps(content | {"n": 15}))
     with pytest.raises(UserError, match="its digest does not match"):
@@ -180,6 +180,6 @@ def test_a_dataset_of_no_images_is_refused(tmp_path: Path) -> None:
     del sealed["digest"]
     plain = json.loads(json.dumps(sealed))
     (path / folder.FILE).write_text(json.dumps(plain | {"digest": folder.digest(plain)}))
-    (path / manifest.FILE).write_text("")
+    (path / manifest.MANIFEST_FILE).write_text("")
     with pytest.raises(UserError, match="is empty: it holds no images"):
         ImageDataset(path)

@@ -10,11 +10,18 @@ from ident3d.errors import UserError
 from ident3d.loaders.folders.folder import Description, missing_ranges
 from ident3d.loaders.folders.lifecycle import plan
 from ident3d.loaders.format import manifest
-from ident3d.loaders.format.manifest import Entry, append_entry, parse_line, read_entries, shard_name, write_entries
+from ident3d.loaders.format.manifest import (
+    ShardEntry,
+    append_entry,
+    parse_line,
+    read_entries,
+    shard_name,
+    write_entries,
+)
 
 
-def entry(first: int, count: int = 8, name: str | None = None) -> Entry:
-    return Entry(name or shard_name(first // 8, 4), first, count, "0" * 64, 100, (1, 2, 3), (4, 5, 6))
+def entry(first: int, count: int = 8, name: str | None = None) -> ShardEntry:
+    return ShardEntry(name or shard_name(first // 8, 4), first, count, "0" * 64, 100, (1, 2, 3), (4, 5, 6))
 
 
 def test_appended_entries_are_read_in_order_of_images(tmp_path: Path) -> None:
@@ -26,7 +33,7 @@ def test_appended_entries_are_read_in_order_of_images(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", range(1, 60, 7))
 def test_a_line_cut_short_is_no_entry_and_the_next_append_drops_it(tmp_path: Path, cut: int) -> None:
     append_entry(tmp_path, entry(0))
-    with (tmp_path / manifest.FILE).open("a") as file:
+    with (tmp_path / manifest.MANIFEST_FILE).open("a") as file:
         file.write(entry(8).line()[:cut])
     assert read_entries(tmp_path) == [entry(0)]
     append_entry(tmp_path, entry(16))
@@ -65,7 +72,7 @@ def test_writing_sorts_and_gives_the_same_bytes_in_any_order(tmp_path: Path) -> 
 def test_a_damaged_line_is_refused_by_file_and_number(tmp_path: Path, change: tuple[str, str]) -> None:
     line = entry(0).line()
     assert change[0] in line
-    (tmp_path / manifest.FILE).write_text(entry(8).line() + line.replace(*change, 1))
+    (tmp_path / manifest.MANIFEST_FILE).write_text(entry(8).line() + line.replace(*change, 1))
     with pytest.raises(UserError, match=r"shards\.jsonl is damaged in line 2"):
         read_entries(tmp_path)
     assert manifest.readable_entries(tmp_path) == [entry(8)]

@@ -287,8 +287,8 @@ def test_repair_in_a_store_leaves_what_is_sound(store: Store, tmp_path: Path, vi
 def test_an_unfinished_dataset_is_its_manifest_and_the_entries_beside_it(store: Store, tmp_path: Path) -> None:
     folder = make_dataset(tmp_path / "data", 24, finished=False)
     upload(folder, store)
-    first, *later = (folder / manifest.FILE).read_text().splitlines(keepends=True)
-    store.put(manifest.FILE, first.encode())
+    first, *later = (folder / manifest.MANIFEST_FILE).read_text().splitlines(keepends=True)
+    store.put(manifest.MANIFEST_FILE, first.encode())
     assert open_folder(store.url).finished == 8
     for line in later:
         store.put(f"{ENTRIES}/{manifest.parse_line(line).name}.json", line.encode())

@@ -1,12 +1,17 @@
 """ident3d: image benchmarks with known latent factors, from rendering to identifiability scores.
 
-Public names load on first use, so that ``import ident3d`` costs neither torch nor bpy.
+Public is what stands here, and what `ident3d.metrics`, `ident3d.latents`, `ident3d.losses` and `ident3d.encoders` list
+in their `__all__`. All of it loads on first use, so that ``import ident3d`` costs neither torch nor bpy.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what editors and type checkers see of the names that load on first use
+    from ident3d import encoders as encoders
+    from ident3d import latents as latents
+    from ident3d import losses as losses
+    from ident3d import metrics as metrics
     from ident3d.errors import UserError as UserError
     from ident3d.farm.estimate import estimate as estimate
     from ident3d.farm.recipe import Recipe as Recipe
@@ -28,7 +33,7 @@ if TYPE_CHECKING:  # what editors and type checkers see of the names that load o
     from ident3d.looking.info import info as info
     from ident3d.looking.pictures import preview as preview
     from ident3d.looking.pictures import traverse as traverse
-    from ident3d.metrics.evaluation import evaluate as evaluate
+    from ident3d.metrics.scoring import score as score
     from ident3d.reproduction.reproduce import reproduce as reproduce
     from ident3d.shapes.library import meshes as meshes
     from ident3d.training.images.evaluate import encode as encode
@@ -40,7 +45,10 @@ if TYPE_CHECKING:  # what editors and type checkers see of the names that load o
 
 __version__ = "0.1.0"
 
-# public name -> the module that holds it
+# public module of functions for a researcher's own arrays and loop
+_MODULES = ("encoders", "latents", "losses", "metrics")
+
+# public name → the module that holds it
 _HOME: dict[str, str] = {
     "Cluster": "ident3d.farm.scheduler",
     "ImageDataset": "ident3d.loaders.datasets.image_dataset",
@@ -54,7 +62,6 @@ _HOME: dict[str, str] = {
     "doctor": "ident3d.health",
     "encode": "ident3d.training.images.evaluate",
     "estimate": "ident3d.farm.estimate",
-    "evaluate": "ident3d.metrics.evaluation",
     "evaluate_run": "ident3d.training.images.evaluate",
     "export": "ident3d.loaders.layouts.exporting",
     "graph": "ident3d.looking.causal_graph",
@@ -69,15 +76,18 @@ _HOME: dict[str, str] = {
     "preview": "ident3d.looking.pictures",
     "render": "ident3d.farm.render",
     "reproduce": "ident3d.reproduction.reproduce",
+    "score": "ident3d.metrics.scoring",
     "train": "ident3d.training.images.train",
     "traverse": "ident3d.looking.pictures",
     "verify": "ident3d.loaders.folders.verify",
 }
 
-__all__ = ["__version__", *_HOME]  # noqa: PLE0604, the table's keys are strings
+__all__ = ["__version__", *_HOME, *_MODULES]  # noqa: PLE0604, the table's keys are strings
 
 
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return import_module(f"ident3d.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'ident3d' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

@@ -4,6 +4,7 @@ What is not listed is forbidden. A new folder has to be entered here, and in `pa
 """
 
 import ast
+import inspect
 import subprocess
 import sys
 import tomllib
@@ -201,10 +202,26 @@ def test_no_entry_of_the_package_has_the_name_of_a_public_function() -> None:
 
 def test_every_public_name_loads_and_is_known_to_type_checkers() -> None:
     hinted = {line.split(" as ")[1] for line in Path(ident3d.__file__).read_text().splitlines() if " as " in line}
-    assert hinted == set(ident3d._HOME)
+    assert hinted == {*ident3d._HOME, *ident3d._MODULES}
     for name, module in ident3d._HOME.items():
         if find_spec("distributed") or module not in ("ident3d.farm.render", "ident3d.farm.estimate"):
             assert getattr(ident3d, name).__module__ == module
+
+
+@pytest.mark.parametrize("name", ident3d._MODULES)
+def test_a_public_module_loads_on_first_use(name: str) -> None:
+    listed = f"print(*sorted(ident3d.{name}.__all__))"
+    one, other = (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+        for code in (f"import ident3d; {listed}", f"import ident3d.{name}; {listed}")
+    )
+    assert one == other
+    module = getattr(ident3d, name)
+    assert all(hasattr(module, public) for public in one)
+    # a submodule of the same name would stand in a function's place as soon as somebody imports it
+    assert not any(inspect.ismodule(getattr(module, public)) for public in one)
+    below = {module.partition(f"{name}.")[2] for module in modules() if module.startswith(f"{name}.")}
+    assert not below & set(one)
 
 
 def test_front_door_imports_rooms_only_inside_functions() -> None:

@@ -56,10 +56,10 @@ def score(
     Prints a line per score with what it is identified up to, the values per latent, and which scores were left out
     and why. docs/metrics.md explains every score.
     """
-    from ident3d.metrics import evaluate
+    from ident3d.metrics.scoring import score as score_arrays
 
     z = load(latents)
-    report = evaluate(
+    report = score_arrays(
         z,
         load(codes),
         metrics if metrics in ("default", "all") else [name.strip() for name in metrics.split(",")],

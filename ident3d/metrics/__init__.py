@@ -7,12 +7,11 @@ from ident3d.metrics.augmentation import AugmentationReadout, augmentation_reado
 from ident3d.metrics.betavae import BetaVae, beta_vae_from_pairs, beta_vae_score
 from ident3d.metrics.blocks import BlockR2, block_identifiability
 from ident3d.metrics.catalogue import CATALOGUE
+from ident3d.metrics.classifiers import ClassAccuracy, Explicitness, class_accuracy, explicitness
 from ident3d.metrics.correlation import Mcc, mcc
-from ident3d.metrics.discrete import ClassAccuracy, Explicitness, class_accuracy, explicitness
-from ident3d.metrics.evaluation import evaluate
+from ident3d.metrics.dci_importance import Dci, concentration, dci
 from ident3d.metrics.factors import Kind
 from ident3d.metrics.factorvae import FactorVae, factor_vae_from_batches, factor_vae_score
-from ident3d.metrics.importance import Dci, concentration, dci
 from ident3d.metrics.information import Mig, Modularity, mig, modularity
 from ident3d.metrics.kernel import KernelRidgeR2, kernel_ridge_r2
 from ident3d.metrics.linear import FitResidual, LinearR2, affine_residual, linear_r2, orthogonal_residual
@@ -20,8 +19,9 @@ from ident3d.metrics.periodic import PeriodicR2, circular_correlation, periodic_
 from ident3d.metrics.picture import correlation_picture
 from ident3d.metrics.report import Report
 from ident3d.metrics.resampling import Interval, bootstrap, bootstrap_accuracy, bootstrap_predictions
-from ident3d.metrics.score import Score
-from ident3d.metrics.separation import Sap, sap, sap_discrete
+from ident3d.metrics.result import Score
+from ident3d.metrics.sap_gap import Sap, sap, sap_discrete
+from ident3d.metrics.scoring import score
 
 __all__ = [
     "CATALOGUE",
@@ -57,7 +57,6 @@ __all__ = [
     "concentration",
     "correlation_picture",
     "dci",
-    "evaluate",
     "explicitness",
     "factor_vae_from_batches",
     "factor_vae_score",
@@ -70,4 +69,5 @@ __all__ = [
     "periodic_r2",
     "sap",
     "sap_discrete",
+    "score",
 ]

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError
-from ident3d.metrics.discrete import class_accuracy
+from ident3d.metrics.classifiers import class_accuracy
 from ident3d.metrics.factors import kinds_of
 from ident3d.metrics.inputs import Floats, halves, matrix, plain_array
 from ident3d.metrics.linear import linear_r2
-from ident3d.metrics.score import Score
+from ident3d.metrics.result import Score
 
 
 @dataclass(frozen=True, eq=False)

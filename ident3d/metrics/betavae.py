@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError
-from ident3d.metrics.discrete import logistic
+from ident3d.metrics.classifiers import logistic
 from ident3d.metrics.factors import FACTOR_BINS, Kind, levels_of
 from ident3d.metrics.inputs import Floats, Integers, class_labels, pair, plain_array, varies
-from ident3d.metrics.pairing import shared_rows
-from ident3d.metrics.score import Score
+from ident3d.metrics.result import Score
+from ident3d.metrics.shared_factor_batches import shared_rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from ident3d.errors import UserError
 from ident3d.metrics.inputs import Floats, pair, varies
 from ident3d.metrics.kernel import kernel_ridge_r2
 from ident3d.metrics.linear import linear_r2
-from ident3d.metrics.score import Score
+from ident3d.metrics.result import Score
 
 Regressor = Literal["kernel", "linear"]
 

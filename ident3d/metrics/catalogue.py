@@ -1,4 +1,4 @@
-"""Every score by name: how `evaluate` calls it, what "identified up to" it measures, and whether it is a default."""
+"""Every score by name: how `score` calls it, what "identified up to" it measures, and whether it is a default."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from ident3d.errors import UserError
 from ident3d.metrics.augmentation import augmentation_readout
 from ident3d.metrics.betavae import beta_vae_score
 from ident3d.metrics.blocks import block_identifiability
+from ident3d.metrics.classifiers import class_accuracy, explicitness
 from ident3d.metrics.correlation import mcc
-from ident3d.metrics.discrete import class_accuracy, explicitness
+from ident3d.metrics.dci_importance import dci
 from ident3d.metrics.factors import Kind, is_periodic
 from ident3d.metrics.factorvae import factor_vae_score
-from ident3d.metrics.importance import dci
 from ident3d.metrics.information import mig, modularity
 from ident3d.metrics.inputs import Floats
 from ident3d.metrics.kernel import kernel_ridge_r2
 from ident3d.metrics.linear import affine_residual, linear_r2, orthogonal_residual
 from ident3d.metrics.periodic import circular_correlation, periodic_r2
-from ident3d.metrics.score import Score
-from ident3d.metrics.separation import sap, sap_discrete
+from ident3d.metrics.result import Score
+from ident3d.metrics.sap_gap import sap, sap_discrete
 
 
 class Data(NamedTuple):
@@ -40,7 +40,7 @@ class Data(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Entry:
+class ScoreEntry:
     """`up_to` completes the sentence "the best value means identified up to ..."; `halved` if it fits half the rows."""
 
     compute: Callable[[Data], Score]
@@ -63,7 +63,7 @@ def _code_turns(data: Data) -> Floats:
     return np.asarray(data.h / data.code_period)
 
 
-def enough_rows(entry: Entry, data: Data) -> None:
+def enough_rows(entry: ScoreEntry, data: Data) -> None:
     """Refuse fewer rows than columns: chance alone would score high, or a fit would be exact."""
     wide = max(data.z.shape[1], data.h.shape[1])
     fitted = len(data.z) // 2 if entry.halved else len(data.z)
@@ -78,40 +78,40 @@ def _given(value: Any, what: str) -> Any:
     return value
 
 
-CATALOGUE: dict[str, Entry] = {
-    "linear_r2": Entry(lambda a: linear_r2(a.z, a.h), "an affine map", default=True),
-    "linear_r2_held_out": Entry(
+CATALOGUE: dict[str, ScoreEntry] = {
+    "linear_r2": ScoreEntry(lambda a: linear_r2(a.z, a.h), "an affine map", default=True),
+    "linear_r2_held_out": ScoreEntry(
         lambda a: linear_r2(a.z, a.h, split=True, seed=a.seed),
         "an affine map, on other rows",
         default=True,
         halved=True,
     ),
-    "affine_residual": Entry(lambda a: affine_residual(a.z, a.h), "an affine map (0 is perfect)", default=True),
-    "orthogonal_residual": Entry(
+    "affine_residual": ScoreEntry(lambda a: affine_residual(a.z, a.h), "an affine map (0 is perfect)", default=True),
+    "orthogonal_residual": ScoreEntry(
         lambda a: orthogonal_residual(a.z, a.h), "rotation, reflection, one scale (0 is perfect)", default=True
     ),
-    "mcc_pearson": Entry(lambda a: mcc(a.z, a.h), "permutation, scale, sign, shift", default=True),
-    "mcc_spearman": Entry(
+    "mcc_pearson": ScoreEntry(lambda a: mcc(a.z, a.h), "permutation, scale, sign, shift", default=True),
+    "mcc_spearman": ScoreEntry(
         lambda a: mcc(a.z, a.h, correlation="spearman"), "permutation, monotone map of each", default=True
     ),
-    "mcc_kernel": Entry(
+    "mcc_kernel": ScoreEntry(
         lambda a: mcc(a.z, a.h, correlation="kernel", seed=a.seed), "permutation, any smooth map of each", halved=True
     ),
-    "kernel_ridge_r2": Entry(
+    "kernel_ridge_r2": ScoreEntry(
         lambda a: kernel_ridge_r2(a.z, a.h, seed=a.seed), "any smooth map, on other rows", default=True, halved=True
     ),
-    "periodic_r2": Entry(
+    "periodic_r2": ScoreEntry(
         lambda a: periodic_r2(_in_turns(a), a.h, period=1, split=True, seed=a.seed),
         "a linear map of each circle, on other rows",
         default=True,
         halved=True,
     ),
-    "circular_correlation": Entry(
+    "circular_correlation": ScoreEntry(
         lambda a: circular_correlation(_in_turns(a), _code_turns(a), period=1),
         "permutation, turn and reflection of each circle",
         default=True,
     ),
-    "block_r2": Entry(
+    "block_r2": ScoreEntry(
         lambda a: block_identifiability(
             a.z, a.h, blocks=_given(a.blocks, "blocks"), code_blocks=a.code_blocks, seed=a.seed
         ),
@@ -119,36 +119,38 @@ CATALOGUE: dict[str, Entry] = {
         default=True,
         halved=True,
     ),
-    "class_accuracy": Entry(
+    "class_accuracy": ScoreEntry(
         lambda a: class_accuracy(_given(a.classes, "classes"), a.h, seed=a.seed),
         "linear separation of the classes",
         default=True,
         halved=True,
     ),
-    "augmentation_readout": Entry(
+    "augmentation_readout": ScoreEntry(
         lambda a: augmentation_readout(_given(a.augmentations, "augmentations"), a.h, seed=a.seed),
         "(0: invariant to the augmentation)",
         default=True,
         halved=True,
     ),
-    "mig": Entry(lambda a: mig(a.z, a.h, kinds=a.kinds), "permutation, any map of each", default=True),
-    "modularity": Entry(lambda a: modularity(a.z, a.h, kinds=a.kinds), "one factor per code, any map", default=True),
-    "sap": Entry(lambda a: sap(a.z, a.h, kinds=a.kinds), "permutation, scale, sign, shift", default=True),
-    "sap_discrete": Entry(
+    "mig": ScoreEntry(lambda a: mig(a.z, a.h, kinds=a.kinds), "permutation, any map of each", default=True),
+    "modularity": ScoreEntry(
+        lambda a: modularity(a.z, a.h, kinds=a.kinds), "one factor per code, any map", default=True
+    ),
+    "sap": ScoreEntry(lambda a: sap(a.z, a.h, kinds=a.kinds), "permutation, scale, sign, shift", default=True),
+    "sap_discrete": ScoreEntry(
         lambda a: sap_discrete(a.z, a.h, kinds=a.kinds, seed=a.seed),
         "permutation, linear separation by each code",
         halved=True,
     ),
-    "explicitness": Entry(
+    "explicitness": ScoreEntry(
         lambda a: explicitness(a.z, a.h, kinds=a.kinds, seed=a.seed),
         "linear separation of the levels (chance 0.5)",
         halved=True,
     ),
-    "dci": Entry(lambda a: dci(a.z, a.h, kinds=a.kinds, seed=a.seed), "one factor per code, any map", halved=True),
-    "beta_vae": Entry(
+    "dci": ScoreEntry(lambda a: dci(a.z, a.h, kinds=a.kinds, seed=a.seed), "one factor per code, any map", halved=True),
+    "beta_vae": ScoreEntry(
         lambda a: beta_vae_score(a.z, a.h, kinds=a.kinds, seed=a.seed), "a linear sign of the shared factor"
     ),
-    "factor_vae": Entry(
+    "factor_vae": ScoreEntry(
         lambda a: factor_vae_score(a.z, a.h, kinds=a.kinds, seed=a.seed), "one factor per code, any map"
     ),
 }

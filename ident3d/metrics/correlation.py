@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 from ident3d.errors import UserError
 from ident3d.metrics.inputs import Flags, Floats, Integers, mean_over_varying, pair, standardized, varies
 from ident3d.metrics.kernel import coordinate_correlation
-from ident3d.metrics.score import Score
+from ident3d.metrics.result import Score
 
 Correlation = Literal["pearson", "spearman", "kernel"]
 

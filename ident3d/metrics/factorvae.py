@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from ident3d.errors import UserError
 from ident3d.metrics.factors import FACTOR_BINS, Kind, levels_of
 from ident3d.metrics.inputs import Flags, Floats, Integers, matrix, pair, plain_array, varies
-from ident3d.metrics.pairing import batch_of_level
-from ident3d.metrics.score import Score
+from ident3d.metrics.result import Score
+from ident3d.metrics.shared_factor_batches import batch_of_level
 
 
 @dataclass(frozen=True, eq=False)

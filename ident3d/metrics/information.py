@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from ident3d.errors import UserError
 from ident3d.metrics.factors import CODE_BINS, FACTOR_BINS, Binning, Kind, bins_of, levels_of
 from ident3d.metrics.inputs import Floats, Integers, mean_over_varying, pair
-from ident3d.metrics.score import Score
+from ident3d.metrics.result import Score
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from ident3d.metrics.inputs import (
     varies,
 )
 from ident3d.metrics.linear import unexplained
-from ident3d.metrics.score import Score
+from ident3d.metrics.result import Score
 
 ALPHAS = (1.0, 0.1, 0.01, 0.001)
 GAMMAS = tuple(float(gamma) for gamma in np.logspace(-2, 2, 4))

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ident3d.errors import UserError
 from ident3d.metrics.inputs import Floats, mean_over_varying, pair, rows_to_use, standardized, varies
-from ident3d.metrics.score import Score
+from ident3d.metrics.result import Score
 
 
 @dataclass(frozen=True, eq=False)

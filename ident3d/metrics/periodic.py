@@ -12,7 +12,7 @@ from ident3d.metrics.correlation import Mcc, correlation_matrix, matched
 from ident3d.metrics.factors import Kind, angles, circle, is_periodic
 from ident3d.metrics.inputs import Floats, mean_over_varying, pair, rows_to_use, standardized, varies
 from ident3d.metrics.linear import affine_map
-from ident3d.metrics.score import Score
+from ident3d.metrics.result import Score
 
 Circular = Literal["fisher-lee", "jammalamadaka"]
 

@@ -1,4 +1,4 @@
-"""The report of `evaluate`: scores, intervals and what was left out, as a table, a dict, JSON or a picture."""
+"""The report of `score`: scores, intervals and what was left out, as a table, a dict, JSON or a picture."""
 
 import json
 import textwrap
@@ -13,7 +13,7 @@ from ident3d.metrics.correlation import Mcc
 from ident3d.metrics.inputs import Floats
 from ident3d.metrics.picture import correlation_picture
 from ident3d.metrics.resampling import Interval
-from ident3d.metrics.score import Score, plain
+from ident3d.metrics.result import Score, plain
 
 WIDTH = 110  # of the table, in characters
 

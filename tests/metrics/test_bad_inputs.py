@@ -25,7 +25,7 @@ TWO_ARRAY_SCORES = [
     metrics.dci,
     metrics.beta_vae_score,
     metrics.factor_vae_score,
-    metrics.evaluate,
+    metrics.score,
 ]
 
 

@@ -32,7 +32,7 @@ def test_table_json_and_picture(folder: Path) -> None:
     assert shown.exit_code == 0, shown.output
     assert (folder / "m.png").stat().st_size > 5000
     as_json = score(folder, *words, "--json")
-    expected = metrics.evaluate(
+    expected = metrics.score(
         np.load(folder / "z.npy"),
         np.load(folder / "h.npy"),
         classes=np.load(folder / "c.npy"),

@@ -18,9 +18,9 @@ from ident3d.loaders.folders.folder import Description, local
 from ident3d.loaders.format.files import sha256, write_atomically, write_json
 from ident3d.loaders.format.latents_source import npy_bytes
 from ident3d.memory import enough_memory, keep_memory
-from ident3d.metrics import Report, evaluate
-from ident3d.metrics.evaluation import chosen_scores
-from ident3d.metrics.score import plain
+from ident3d.metrics import Report, score
+from ident3d.metrics.result import plain
+from ident3d.metrics.scoring import chosen_scores
 from ident3d.progress import progress_bar
 from ident3d.training.images.run import Run, open_run, trained_encoder
 from ident3d.training.images.which_dataset import finished, held_out_folder, mismatch, otherness, overlaps
@@ -71,7 +71,7 @@ def evaluate_run(
 
     `data` is by default the folder of split test with the training set's world and size. Batch norm is in evaluation
     mode; with `bn_batch_stats` it takes the statistics of batches as large as in training, as the public code does.
-    `encoder` names an encoder of your own again. (`ident3d.evaluate` scores any two arrays.)
+    `encoder` names an encoder of your own again. (`ident3d.score` scores any two arrays.)
     """
     chosen_scores(metrics)  # a name that there is not is refused before images are encoded
     opened = open_run(run)
@@ -88,7 +88,7 @@ def evaluate_run(
     codes = codes_of(opened, model, images, numbers, device, batch, bn_batch_stats, show_progress)
     latents = images.latents(numbers)
     classes = images.all_latents()[1]
-    report = evaluate(
+    report = score(
         latents,
         codes,
         metrics,

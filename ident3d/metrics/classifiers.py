@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from ident3d.errors import UserError
 from ident3d.metrics.factors import FACTOR_BINS, Kind, level_rows
 from ident3d.metrics.inputs import Floats, Integers, class_labels, halves, matrix, mean_over_varying, standardized
-from ident3d.metrics.score import Score
+from ident3d.metrics.result import Score
 
 
 @dataclass(frozen=True, eq=False)

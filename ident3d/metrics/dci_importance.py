@@ -16,7 +16,7 @@ from sklearn.ensemble import (
 from ident3d.errors import UserError
 from ident3d.metrics.factors import Kind, circle, is_periodic, level_rows
 from ident3d.metrics.inputs import Floats, Standardized, matrix, mean_over_varying, standardized
-from ident3d.metrics.score import Score
+from ident3d.metrics.result import Score
 
 Importance = Literal["permutation", "forest", "boosting"]
 

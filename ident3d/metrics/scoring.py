@@ -15,8 +15,8 @@ from ident3d.errors import UserError, unknown
 from ident3d.metrics.augmentation import parameter_arrays
 from ident3d.metrics.blocks import block_columns
 from ident3d.metrics.catalogue import CATALOGUE, Data, enough_rows
+from ident3d.metrics.classifiers import ClassAccuracy, labelled
 from ident3d.metrics.correlation import mcc
-from ident3d.metrics.discrete import ClassAccuracy, labelled
 from ident3d.metrics.factors import Kind, is_periodic, kinds_of
 from ident3d.metrics.inputs import pair
 from ident3d.metrics.kernel import KernelRidgeR2
@@ -30,10 +30,10 @@ from ident3d.metrics.resampling import (
     bootstrap_predictions,
     check_request,
 )
-from ident3d.metrics.score import Score
+from ident3d.metrics.result import Score
 
 
-def evaluate(
+def score(
     z: ArrayLike,
     h: ArrayLike,
     metrics: str | Sequence[str] = "default",
@@ -144,13 +144,13 @@ def _names(latent_names: Sequence[str] | None, d: int) -> tuple[str, ...]:
 def _intervals(data: Data, scores: Mapping[str, Score], resamples: int, level: float) -> dict[str, Interval]:
     moments = [name for name in scores if name in STATISTICS]
     found = bootstrap(data.z, data.h, moments, resamples=resamples, level=level, seed=data.seed) if moments else {}
-    for name, score in scores.items():
-        if isinstance(score, KernelRidgeR2) or (isinstance(score, LinearR2) and score.held_out):
+    for name, result in scores.items():
+        if isinstance(result, KernelRidgeR2) or (isinstance(result, LinearR2) and result.held_out):
             found[name] = bootstrap_predictions(
-                score.true, score.predicted, resamples=resamples, level=level, seed=data.seed
+                result.true, result.predicted, resamples=resamples, level=level, seed=data.seed
             )
-        elif isinstance(score, ClassAccuracy):
+        elif isinstance(result, ClassAccuracy):
             found[name] = bootstrap_accuracy(
-                score.true, score.predicted, resamples=resamples, level=level, seed=data.seed
+                result.true, result.predicted, resamples=resamples, level=level, seed=data.seed
             )
     return {name: found[name] for name in scores if name in found}

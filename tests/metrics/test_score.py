@@ -22,7 +22,7 @@ def arrays(n: int = 300) -> tuple[Any, Any]:
 
 def test_defaults_say_what_was_left_out() -> None:
     z, h = arrays()
-    report = metrics.evaluate(z, h)
+    report = metrics.score(z, h)
     assert list(report.scores) == [
         *("linear_r2", "linear_r2_held_out", "affine_residual", "orthogonal_residual"),
         *("mcc_pearson", "mcc_spearman", "kernel_ridge_r2", "mig", "modularity", "sap"),
@@ -38,7 +38,7 @@ def test_all_scores_of_every_kind_of_latent() -> None:
     rng = np.random.default_rng(1)
     z = np.column_stack([rng.uniform(size=(400, 2)), rng.integers(3, size=400), rng.uniform(0, 6, size=400)])
     h = np.column_stack([z[:, :3], np.mod(z[:, 3] + 1, 6)]) + 0.01 * rng.normal(size=(400, 4))
-    report = metrics.evaluate(
+    report = metrics.score(
         z,
         h,
         "all",
@@ -60,36 +60,36 @@ def test_all_scores_of_every_kind_of_latent() -> None:
 
 def test_fewer_rows_than_columns() -> None:
     z, h = arrays(5)
-    report = metrics.evaluate(z, h, "all")
+    report = metrics.score(z, h, "all")
     assert report.scores == {}
     assert "it needs more than 5 rows for 4 columns" in report.table()
     with pytest.raises(UserError, match="mcc_pearson: it needs more than 5 rows"):
-        metrics.evaluate(z, h, "mcc_pearson")
+        metrics.score(z, h, "mcc_pearson")
 
 
 def test_named_scores_and_wrong_names() -> None:
     z, h = arrays()
-    report = metrics.evaluate(z, h, ["sap", "linear_r2"])
+    report = metrics.score(z, h, ["sap", "linear_r2"])
     assert list(report.scores) == ["linear_r2", "sap"]
     assert report.left_out == {}
-    assert list(metrics.evaluate(z, h, "mig").scores) == ["mig"]
+    assert list(metrics.score(z, h, "mig").scores) == ["mig"]
     with pytest.raises(UserError, match=r"no score 'mcc_person'.*Did you mean 'mcc_pearson'"):
-        metrics.evaluate(z, h, ["mcc_person"])
+        metrics.score(z, h, ["mcc_person"])
     with pytest.raises(UserError, match="class_accuracy: no classes were given"):
-        metrics.evaluate(z, h, ["class_accuracy"])
+        metrics.score(z, h, ["class_accuracy"])
     with pytest.raises(UserError, match="code_period is 0"):
-        metrics.evaluate(z, h, code_period=0)
+        metrics.score(z, h, code_period=0)
     with pytest.raises(UserError, match="seed must be"):
-        metrics.evaluate(z, h, seed=-1)
+        metrics.score(z, h, seed=-1)
     with pytest.raises(UserError, match="names no score"):
-        metrics.evaluate(z, h, [])
+        metrics.score(z, h, [])
     with pytest.raises(UserError, match="each of the 4 latents"):
-        metrics.evaluate(z, h, latent_names=["x"])
+        metrics.score(z, h, latent_names=["x"])
 
 
 def test_intervals_hold_the_values() -> None:
     z, h = arrays()
-    report = metrics.evaluate(z, h, resamples=200, classes=(z[:, 0] > 0).astype(int))
+    report = metrics.score(z, h, resamples=200, classes=(z[:, 0] > 0).astype(int))
     expected = {"linear_r2", "linear_r2_held_out", "affine_residual", "orthogonal_residual", "mcc_pearson"}
     assert set(report.intervals) == expected | {"mcc_spearman", "kernel_ridge_r2", "class_accuracy"}
     for name, interval in report.intervals.items():
@@ -97,13 +97,13 @@ def test_intervals_hold_the_values() -> None:
         assert interval.low < interval.high
     assert "95 % interval" in report.table()
     with pytest.raises(UserError, match="0 < level < 1"):
-        metrics.evaluate(z, h, resamples=100, level=2)
+        metrics.score(z, h, resamples=100, level=2)
 
 
 def test_the_same_seed_gives_the_same_report() -> None:
     z, h = arrays()
     names = ["linear_r2_held_out", "kernel_ridge_r2", "dci", "beta_vae", "factor_vae", "explicitness"]
-    first, second, other = (metrics.evaluate(z, h, names, seed=seed, resamples=20).as_dict() for seed in (1, 1, 2))
+    first, second, other = (metrics.score(z, h, names, seed=seed, resamples=20).as_dict() for seed in (1, 1, 2))
     assert first["scores"] == second["scores"]
     assert first["intervals"] == second["intervals"]
     for name in ("linear_r2_held_out", "kernel_ridge_r2", "dci", "explicitness"):
@@ -113,7 +113,7 @@ def test_the_same_seed_gives_the_same_report() -> None:
 def test_table_and_json_agree() -> None:
     z, h = arrays()
     z[:, 3] = 0.5
-    report = metrics.evaluate(z, h, latent_names=["x", "y", "hue", "fixed"])
+    report = metrics.score(z, h, latent_names=["x", "y", "hue", "fixed"])
     content = json.loads(report.to_json())
     assert content == report.as_dict()
     assert content["scores"]["linear_r2"]["per_latent"][3] is None
@@ -144,7 +144,7 @@ def test_picture_marks_the_assignment(tmp_path: Path) -> None:
     assert frames == {(0, 1), (1, 2), (2, 0)}
     assert axes.images[0].get_array().shape == (4, 3)
     assert [text.get_text() for text in axes.texts][1] == f"{result.correlation[0, 1]:.2f}".replace("-", "−")
-    picture = imread(metrics.evaluate(z, h, "mcc_pearson").plot(tmp_path / "m.png"))
+    picture = imread(metrics.score(z, h, "mcc_pearson").plot(tmp_path / "m.png"))
     assert min(picture.shape[:2]) > 300
     assert picture[..., :3].std() > 0.1
 
@@ -172,17 +172,17 @@ def test_the_page_lists_every_score() -> None:
 def test_mistakes_in_what_was_given_are_not_left_out() -> None:
     z, h = arrays()
     with pytest.raises(UserError, match="classes has 299 rows"):
-        metrics.evaluate(z, h, classes=np.arange(299))
+        metrics.score(z, h, classes=np.arange(299))
     with pytest.raises(UserError, match="different columns between 0 and 3"):
-        metrics.evaluate(z, h, blocks={"content": [4]})
+        metrics.score(z, h, blocks={"content": [4]})
     with pytest.raises(UserError, match="'flip' needs one value per row"):
-        metrics.evaluate(z, h, augmentations={"flip": [True]})
+        metrics.score(z, h, augmentations={"flip": [True]})
 
 
 def test_many_latents_are_shown_in_lines_that_fit() -> None:
     rng = np.random.default_rng(2)
     z = rng.uniform(size=(100, 30))
-    report = metrics.evaluate(z, z, ["mcc_pearson", "sap"], latent_names=[f"rotation_{i}" for i in range(30)])
+    report = metrics.score(z, z, ["mcc_pearson", "sap"], latent_names=[f"rotation_{i}" for i in range(30)])
     lines = report.table().splitlines()
     assert max(map(len, lines)) <= 110
     shown = [word for line in lines if line.startswith("per latent") for word in line.split()[2:]]

@@ -11,7 +11,7 @@ from ident3d.errors import UserError
 from ident3d.metrics.factors import FACTOR_BINS, Kind, kinds_of, level_rows
 from ident3d.metrics.inputs import Flags, Floats, mean_over_varying, pair, standardized, varies
 from ident3d.metrics.periodic import squared_correlation
-from ident3d.metrics.score import Score
+from ident3d.metrics.result import Score
 
 
 @dataclass(frozen=True, eq=False)

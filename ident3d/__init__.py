@@ -13,10 +13,10 @@ if TYPE_CHECKING:  # what editors and type checkers see of the names that load o
     from ident3d import losses as losses
     from ident3d import metrics as metrics
     from ident3d.errors import UserError as UserError
+    from ident3d.farm.cluster import Cluster as Cluster
     from ident3d.farm.estimate import estimate as estimate
     from ident3d.farm.recipe import Recipe as Recipe
     from ident3d.farm.render import render as render
-    from ident3d.farm.scheduler import Cluster as Cluster
     from ident3d.health import doctor as doctor
     from ident3d.latents.worlds import World as World
     from ident3d.loaders.batches.loader import make_loader as make_loader
@@ -50,7 +50,7 @@ _MODULES = ("encoders", "latents", "losses", "metrics")
 
 # public name → the module that holds it
 _HOME: dict[str, str] = {
-    "Cluster": "ident3d.farm.scheduler",
+    "Cluster": "ident3d.farm.cluster",
     "ImageDataset": "ident3d.loaders.datasets.image_dataset",
     "PairDataset": "ident3d.loaders.datasets.pair_dataset",
     "PairSampler": "ident3d.loaders.pairs.sampler",

@@ -14,10 +14,10 @@ from tabulate import tabulate
 
 from ident3d.bench.processes import cpu_seconds, resident_mib, served
 from ident3d.errors import UserError
+from ident3d.farm.cluster import Cluster
 from ident3d.farm.connect import connected
 from ident3d.farm.recipe import THREE_D_IDENT, Recipe
 from ident3d.farm.render_shard import render_shard
-from ident3d.farm.scheduler import Cluster
 from ident3d.farm.shard_jobs import Failure, run_jobs
 from ident3d.loaders.folders.folder import read_description
 from ident3d.loaders.folders.lifecycle import begin, plan

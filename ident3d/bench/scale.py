@@ -17,11 +17,11 @@ from tabulate import tabulate
 
 from ident3d.bench.processes import cpu_seconds, resident_mib, served
 from ident3d.errors import UserError
+from ident3d.farm.cluster import Cluster
 from ident3d.farm.connect import connected, embedded_cluster
 from ident3d.farm.recipe import Recipe
 from ident3d.farm.render import adopt_finished
 from ident3d.farm.render_shard import Renders, render_shard
-from ident3d.farm.scheduler import Cluster
 from ident3d.farm.shard_jobs import run_jobs
 from ident3d.loaders.folders.lifecycle import Job, begin, drop_lost, plan
 from ident3d.loaders.format import manifest

@@ -174,7 +174,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def cluster_of(options: dict[str, Any]) -> Any:
     """The Cluster that the options describe."""
-    from ident3d.farm.scheduler import Cluster
+    from ident3d.farm.cluster import Cluster
 
     own = {name: options[name] for name in ("scheduler", "tls_ca", "tls_cert", "tls_key", "system", "jobs")}
     return Cluster(**own, options=dict(map(parse_cluster_option, options["cluster_settings"])))

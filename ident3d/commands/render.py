@@ -70,7 +70,7 @@ def render(
     from ident3d.loaders.folders.folder import is_dataset
 
     if dry_run:
-        if not cluster.here:
+        if not cluster.is_local:
             click.echo(
                 "Note: this is measured on this machine; the cluster is not asked, and nothing runs there.", err=True
             )
@@ -89,7 +89,7 @@ def render(
             )
         return 0
     if fresh and not yes:
-        path = order(n, recipe, out=out, root=root, latents=latents, workers=workers, here=cluster.here).path
+        path = order(n, recipe, out=out, root=root, latents=latents, workers=workers, here=cluster.is_local).path
         if is_dataset(path):
             try:
                 sure = click.confirm(f"Delete the dataset in {path}?", err=True)

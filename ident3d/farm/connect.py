@@ -1,5 +1,6 @@
-"""Where the farm's workers are: the embedded cluster, made of this machine's processes, or one that is elsewhere."""
+"""Connections to Dask: the embedded cluster of this machine's processes, a batch system's, or a running scheduler."""
 
+import asyncio
 import logging
 import os
 import signal
@@ -14,18 +15,23 @@ from typing import Any
 
 from ident3d.errors import UserError
 from ident3d.farm.batch_systems import batch_cluster
-from ident3d.farm.scheduler import Cluster, check_answer, client_of, security_of, warning_for
+from ident3d.farm.cluster import Cluster, warning_for
 
 try:
     import dask
     from distributed import Client, LocalCluster
+    from distributed.core import rpc
     from distributed.security import Security
+    from distributed.utils import LoopRunner
 except ImportError as error:
     raise UserError("Rendering needs dask.distributed: pip install 'ident3d[render]'.") from error
 
+CONNECT_SECONDS = 10
 RETRIES = 2
+GPU = "GPU"  # the resource that a job on a GPU asks of its worker
 
-# one shard at a time on each worker; the others wait at the scheduler, so that a death costs one job at most
+# A worker gets one shard at a time, and the others wait at the scheduler: a worker that dies costs one shard at most.
+# Worker processes are renewed every 12 hours, at different times; each renewal repeats one shard at most.
 DASK_SETTINGS = {
     "distributed.scheduler.worker-saturation": 1.0,
     "distributed.scheduler.allowed-failures": RETRIES,
@@ -37,42 +43,82 @@ DASK_SETTINGS = {
     "distributed.worker.lifetime.stagger": "2 hours",
     "distributed.worker.lifetime.restart": True,
 }
-GPU = "GPU"  # the resource that a job on a GPU asks of its worker
 
 
 @contextmanager
 def connected(cluster: Cluster, workers: int) -> Iterator[Client]:
-    """A client of the cluster; the embedded one is begun with so many workers."""
-    if cluster.here:
+    """Yield a client of the cluster. An embedded cluster starts with `workers` workers."""
+    if cluster.is_local:
         with embedded_cluster(workers) as client:
             yield client
         return
     with dask.config.set(DASK_SETTINGS), quiet():
         if cluster.system:
-            with batch_cluster(cluster.system, cluster.jobs or 1, cluster.options) as begun, client_of(begun) as client:
+            with batch_cluster(cluster.system, cluster.jobs or 1, cluster.options) as own, client_of(own) as client:
                 yield client
         else:
             address = cluster.address()
             if risk := warning_for(address):
                 warnings.warn(risk, stacklevel=3)
-            with client_of(address, security_of(cluster)) as client:
+            with client_of(address, cluster.security()) as client:
                 yield client
 
 
 def reach(cluster: Cluster) -> None:
-    """One sentence unless the scheduler that is said to be there answers; nothing is begun."""
+    """Raise UserError unless the cluster's scheduler answers, if it has one already; nothing is started."""
     if cluster.scheduler is not None:
         with quiet():
-            check_answer(cluster.address(), security_of(cluster))
+            check_answer(cluster.address(), cluster.security())
+
+
+@contextmanager
+def client_of(address: Any, security: Security | None = None) -> Iterator[Client]:
+    """Yield a client of the scheduler. At the end it withdraws its own jobs and leaves all others alone."""
+    if isinstance(address, str):
+        check_answer(address, security)
+    try:
+        client = Client(address, security=security, timeout=CONNECT_SECONDS, set_as_default=False, name="ident3d")
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
+        raise no_answer(address, error) from None
+    try:
+        yield client
+    finally:
+        with suppress(TimeoutError, OSError):
+            client.close(timeout=5)
+
+
+def check_answer(address: str, security: Security | None) -> None:
+    """Raise UserError unless a scheduler answers at the address: a client that cannot connect leaves threads behind."""
+
+    async def kind() -> str:
+        connection = security.get_connection_args("client") if security else {}
+        there = rpc(address, timeout=CONNECT_SECONDS, connection_args=connection)
+        async with asyncio.timeout(2 * CONNECT_SECONDS), there:
+            return str((await there.identity())["type"])
+
+    try:
+        found = LoopRunner().run_sync(kind)
+    except Exception as error:  # some other program may listen at the address, and answer anything
+        raise no_answer(address, error) from None
+    if found != "Scheduler":
+        raise UserError(f"At {address} is a Dask {found.lower()}, not a scheduler.")
+
+
+def no_answer(address: Any, error: Exception) -> UserError:
+    """Return the error for a scheduler that does not answer, with the innermost reason that has a text."""
+    place = address if isinstance(address, str) else "the new cluster"
+    reasons: list[BaseException] = [error]
+    while cause := reasons[-1].__cause__ or reasons[-1].__context__:
+        reasons.append(cause)
+    reason = next((text for reason in reversed(reasons) if (text := str(reason).partition("\n")[0])), repr(error))
+    return UserError(f"No Dask scheduler answers at {place} ({reason}).")
 
 
 @contextmanager
 def embedded_cluster(workers: int) -> Iterator[Client]:
-    """A cluster of `workers` single-threaded processes on this machine.
-
-    It listens on loopback only, and only to those who hold the key made for this run: a scheduler runs whatever code is
-    sent to it, and loopback belongs to every user of a machine.
-    """
+    """Yield a client of a cluster of `workers` single-threaded processes on this machine."""
+    # A scheduler runs any code that is sent to it, and every user of a machine can reach its loopback. So the cluster
+    # listens on loopback only, and only to holders of the key that is made for this run.
     with dask.config.set(DASK_SETTINGS), quiet(), hidden_main():
         with deferred_interrupts():
             cluster = LocalCluster(
@@ -98,10 +144,8 @@ def embedded_cluster(workers: int) -> Iterator[Client]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep Dask's own remarks off the terminal: a killed worker makes many, and what matters is told by us.
-
-    Dask gives each of its loggers a level of its own, and what fails in its loop's callbacks is told by Tornado's.
-    """
+    """Keep Dask's own log off the terminal: a killed worker fills it, and the farm reports what matters itself."""
+    # Dask sets a level for each of its loggers. Errors in its loop's callbacks go to Tornado's logger.
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client", "tornado.application")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -115,7 +159,7 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def hidden_main() -> Iterator[None]:
-    """Let spawned workers import nothing of the script that called us: it may have no ``__name__`` guard."""
+    """Keep spawned workers from importing the calling script, which may have no ``__name__`` guard."""
     main = sys.modules["__main__"]
     kept: dict[str, Any] = {name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if hasattr(main, name)}
     main.__spec__ = None
@@ -128,21 +172,19 @@ def hidden_main() -> Iterator[None]:
 
 @contextmanager
 def deferred_interrupts() -> Iterator[None]:
-    """Hear Ctrl-C and SIGTERM only at the end: a cluster that is half begun cannot be closed.
-
-    SIGINT is blocked meanwhile, and so for good in the threads and processes begun meanwhile: a terminal sends Ctrl-C
-    to the workers too, where it would only make noise.
-    """
+    """Deliver Ctrl-C and SIGTERM only at the end: a cluster that has started only in part cannot be closed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    heard: list[int] = []
+    received: list[int] = []
 
-    def note(number: int, frame: FrameType | None) -> None:
-        heard.append(number)
+    def keep(number: int, frame: FrameType | None) -> None:
+        received.append(number)
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    resource_tracker.ensure_running()  # now, because starting it unblocks SIGINT
+    # SIGINT is also blocked, and stays blocked in the threads and processes that start meanwhile: a terminal sends
+    # Ctrl-C to the workers too, where it would only fill the screen.
+    before = {number: signal.signal(number, keep) for number in (signal.SIGINT, signal.SIGTERM)}
+    resource_tracker.ensure_running()  # before the mask is set, because its start unblocks SIGINT
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -150,12 +192,12 @@ def deferred_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         for number, handler in before.items():
             signal.signal(number, handler)
-        if heard:
-            signal.raise_signal(heard[0])
+        if received:
+            signal.raise_signal(received[0])
 
 
 def kill_workers(cluster: LocalCluster) -> None:
-    """End the worker processes at once: a shard in the making is worth nothing, and Blender does not listen."""
+    """Kill the worker processes at once: an unfinished shard is worth nothing, and Blender ignores requests to stop."""
     for nanny in cluster.workers.values():
         nanny.auto_restart = False
         process = getattr(nanny, "process", None)

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ident3d.errors import UserError
+from ident3d.farm.cluster import Cluster
 from ident3d.farm.connect import connected, reach
 from ident3d.farm.recipe import THREE_D_IDENT, Recipe
 from ident3d.farm.render_shard import adopt
 from ident3d.farm.request import Order, order
-from ident3d.farm.scheduler import Cluster
 from ident3d.farm.shard_jobs import Failure, run_jobs
 from ident3d.loaders.folders.card import write_card
 from ident3d.loaders.folders.folder import SHARDS, Description, Folder, is_dataset
@@ -70,7 +70,7 @@ def render(
     cluster.check()
     if shard_size is not None and shard_size < 1:
         raise UserError(f"A shard holds at least one image, not {shard_size}.")
-    wanted = order(n, recipe, out=out, root=root, latents=latents, workers=workers, here=cluster.here)
+    wanted = order(n, recipe, out=out, root=root, latents=latents, workers=workers, here=cluster.is_local)
     with writing(wanted.path) as output:
         path = output.path
         there = is_dataset(path)
@@ -143,16 +143,16 @@ def run(
                     jobs,
                     wanted.path,
                     description.settings,
-                    threads=wanted.threads * wanted.workers // workers if cluster.here else 1,
+                    threads=wanted.threads * wanted.workers // workers if cluster.is_local else 1,
                     on_entry=lambda entry: enter(wanted.path, output, description, entry),
                     on_images=on_images,
                     on_failure=on_failure,
                     on_host=hosts.add,
                     on_note=lambda note: bar.write(note, file=sys.stderr),
-                    patient=not cluster.here,
+                    patient=not cluster.is_local,
                 )
         finally:
-            here = {"workers": workers} if cluster.here else {}
+            here = {"workers": workers} if cluster.is_local else {}
             output.record(started, **here, images=rendered, rendered_on=sorted(hosts))
     return rendered, failures
 

@@ -18,10 +18,10 @@ from farm.test_faults import wait_for, workers_of
 
 from ident3d.bench.scale import still
 from ident3d.errors import UserError
+from ident3d.farm.cluster import Cluster
 from ident3d.farm.connect import connected
 from ident3d.farm.render import render
 from ident3d.farm.render_shard import render_shard
-from ident3d.farm.scheduler import Cluster
 from ident3d.farm.shard_jobs import run_jobs
 from ident3d.loaders.folders.lifecycle import begin, plan
 from ident3d.loaders.format import manifest

@@ -18,9 +18,9 @@ from farm.test_faults import wait_for
 from ident3d import ImageDataset, make_loader, verify
 from ident3d.cli import main
 from ident3d.errors import UserError
+from ident3d.farm.cluster import Cluster
 from ident3d.farm.recipe import Recipe
 from ident3d.farm.render import render
-from ident3d.farm.scheduler import Cluster
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.folder import FILE, SHARDS, open_folder

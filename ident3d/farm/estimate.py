@@ -12,7 +12,7 @@ from ident3d.loaders.folders.folder import is_dataset
 from ident3d.loaders.folders.lifecycle import intended
 from ident3d.loaders.folders.store_transfer import looking
 from ident3d.loaders.format import manifest
-from ident3d.loaders.format.latents_source import COPY
+from ident3d.loaders.format.latents_source import LATENTS_FILE
 from ident3d.loaders.stores.store import Store
 from ident3d.machine import free_bytes
 
@@ -63,7 +63,7 @@ def estimate(
             done = sum(entry.count for entry in manifest.read_entries(path))
     with TemporaryDirectory() as scratch, embedded_cluster(1) as client:
         if wanted.latents_copy:
-            (Path(scratch) / COPY).write_bytes(wanted.latents_copy)
+            (Path(scratch) / LATENTS_FILE).write_bytes(wanted.latents_copy)
         work = client.submit(trial, Path(scratch), wanted.settings, min(TRIAL_IMAGES, wanted.n), wanted.threads)
         seconds, size = work.result()
     free = None if isinstance(wanted.path, Store) else free_bytes(wanted.path)

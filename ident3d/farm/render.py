@@ -21,7 +21,7 @@ from ident3d.loaders.folders.lifecycle import Job, drop_lost, intended, plan, wr
 from ident3d.loaders.folders.output import FolderOutput, writing
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import remove_partial_files, write_atomically
-from ident3d.loaders.format.latents_source import COPY, copy_is_sound
+from ident3d.loaders.format.latents_source import LATENTS_FILE, copy_is_sound
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.stores.store import Store
 from ident3d.progress import progress_bar
@@ -82,7 +82,7 @@ def render(
         check_disk(path, description, output.free_bytes())
         write_down(path, description)
         if wanted.latents_copy and not copy_is_sound(path, description.settings):
-            write_atomically(path / COPY, wanted.latents_copy)
+            write_atomically(path / LATENTS_FILE, wanted.latents_copy)
         remove_partial_files(path)
         remove_partial_files(path / SHARDS)
         description, entries = drop_lost(path, description, output.stored())

@@ -14,7 +14,7 @@ from ident3d.errors import UserError
 from ident3d.farm.recipe import Recipe
 from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.format.latents_source import copied, drawn, npy_bytes, read_latents_file
-from ident3d.loaders.stores.store import Store, place
+from ident3d.loaders.stores.store import Store, store_or_folder
 from ident3d.machine import cores
 
 
@@ -93,7 +93,7 @@ def order(
     recipe = replace(recipe, device=device.kind)
     most = None if device.kind == "cpu" else device.count  # one process a GPU
     workers = min(workers or most or cores(), most or workers or cores())
-    path = place(out) if out else data_root(root) / recipe.name(n, source)
+    path = store_or_folder(out) if out else data_root(root) / recipe.name(n, source)
     return Order(n, recipe, path, workers, max(1, cores() // workers), source, latents_copy)
 
 

@@ -19,7 +19,7 @@ from ident3d.loaders.folders.folder import is_dataset
 from ident3d.loaders.folders.store_transfer import workplace
 from ident3d.loaders.format.files import FULL
 from ident3d.loaders.format.manifest import ShardEntry
-from ident3d.loaders.stores.store import Store, place
+from ident3d.loaders.stores.store import Store, store_or_folder
 from ident3d.machine import cpu_model
 
 
@@ -78,7 +78,7 @@ def work(pickled: bytes) -> Finished | Hopeless:
             worker.log_event(task.topic, {"worker": worker.address, "first": job.first, "done": done})
 
     gpu_index = worker.name if isinstance(worker.name, int) else 0
-    there = place(task.folder)
+    there = store_or_folder(task.folder)
     try:
         with workplace(there, task.settings, job) as path:
             entry = render_shard(path, task.settings, job, task.threads, gpu_index, on_image, studio_of=task.studio_of)
@@ -115,7 +115,7 @@ def unfit(task: Task, worker: Any) -> str | None:
             f"{who} takes {worker.state.nthreads} jobs at a time, but a process holds one studio; "
             "start it with --nthreads 1, and --nworkers for more processes."
         )
-    there = place(task.folder)
+    there = store_or_folder(task.folder)
     if isinstance(there, Path) and not is_dataset(there):
         return f"{who} does not see the folder {task.folder}; workers and client must share it under the same name."
     return None

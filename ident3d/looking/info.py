@@ -21,13 +21,13 @@ class Info:
 
     def as_dict(self) -> dict[str, Any]:
         folder = self.folder
-        finished = {"path": str(folder.place), "finished": folder.finished, "shards": len(folder.entries)}
+        finished = {"path": str(folder.address), "finished": folder.finished, "shards": len(folder.entries)}
         return finished | self.folder.description.as_dict() | {"attainable_r2": self.attainable_r2}
 
     def table(self) -> str:
         description = self.folder.description
         state = "complete" if description.complete else f"{self.folder.finished:,} of {description.n:,} images finished"
-        rows = [("folder", str(self.folder.place)), ("state", state), ("shards", str(len(self.folder.entries)))]
+        rows = [("folder", str(self.folder.address)), ("state", state), ("shards", str(len(self.folder.entries)))]
         shown = tabulate([*rows, *facts(description)], tablefmt="plain", maxcolwidths=[None, 80], disable_numparse=True)
         latents = [(name, "held fixed" if r2 is None else f"{r2:.4f}") for name, r2 in self.attainable_r2.items()]
         return f"{shown}\n\n{tabulate(latents, headers=('latent', 'attainable R²'), disable_numparse=True)}"

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Sampler
 
 from ident3d.errors import UserError
 from ident3d.loaders.batches.epochs import rank_batches
-from ident3d.loaders.batches.shared_slots import Dataset, Slots, default_workers, source_of
+from ident3d.loaders.batches.shared_slots import Dataset, Slots, default_workers, image_dataset_of
 from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.loaders.format.files import sha256
 from ident3d.loaders.pairs.variates import check_seed, permutation
@@ -138,7 +138,7 @@ DIGESTS = ("images", "pairs")
 
 def digests(dataset: Dataset) -> dict[str, str]:
     """What a position depends on besides numbers: the images, and how pairs are drawn among them, each as a hash."""
-    shards = [part.folder.description.shards_sha256 for part in source_of(dataset).parts]
+    shards = [part.folder.description.shards_sha256 for part in image_dataset_of(dataset).parts]
     found = {"images": sha256(repr(shards).encode())}
     if isinstance(dataset, PairDataset):
         s = dataset.sampler
@@ -177,7 +177,7 @@ def make_loader(
     pairs = isinstance(dataset, PairDataset)
     drop_last = pairs or shuffle if drop_last is None else drop_last
     batches = rank_batches(len(dataset), batch_size, rank, world_size, drop_last)
-    source = source_of(dataset)
+    source = image_dataset_of(dataset)
     shape = (dataset.members * min(batch_size, len(dataset)), source.size, source.size, 3)
     workers = default_workers(dataset, shape, max(1, prefetch)) if workers is None else workers
     if workers < 0 or prefetch < 1:

@@ -29,7 +29,7 @@ TOKEN = 2  # bytes of a slot's number: so few are written to a pipe, and read fr
 Dataset: TypeAlias = ImageDataset | PairDataset
 
 
-def source_of(dataset: Dataset) -> ImageDataset:
+def image_dataset_of(dataset: Dataset) -> ImageDataset:
     """The images that a dataset reads."""
     return dataset.source if isinstance(dataset, PairDataset) else dataset
 
@@ -50,7 +50,7 @@ def default_workers(dataset: Dataset, shape: tuple[int, ...], prefetch: int) -> 
     None for packed files, which one process reads fast enough, and for a search on a GPU, which a fork cannot use.
     """
     on_gpu = isinstance(dataset, PairDataset) and dataset.sampler.neighbours.on_gpu
-    if source_of(dataset).packed or cores() == 1 or on_gpu:
+    if image_dataset_of(dataset).packed or cores() == 1 or on_gpu:
         return 0
     workers = min(cores(), MOST_WORKERS)
     while workers and slot_count(workers, prefetch) * math.prod(shape) > free_shared_memory():

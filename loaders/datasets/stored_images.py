@@ -21,7 +21,7 @@ from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.folder import Folder, open_folder
 from ident3d.loaders.folders.packed import matching_file
-from ident3d.loaders.format import latents_table as all_latents
+from ident3d.loaders.format import latents_table
 from ident3d.loaders.format.latents_source import world_of
 from ident3d.loaders.format.latents_table import Latents, shard_latents
 from ident3d.loaders.format.shard import MEND, check_head, check_images, inflate
@@ -64,14 +64,16 @@ class StoredImages:
         if not description.complete:
             have = self.folder.finished
             raise UserError(
-                f"{self.folder.place} is not finished: it holds {have} of {description.n} images; render the rest."
+                f"{self.folder.address} is not finished: it holds {have} of {description.n} images; render the rest."
             )
         self.n, self.size = description.n, description.size
         if not self.n:
-            raise UserError(f"{self.folder.place} is empty: it holds no images.")
+            raise UserError(f"{self.folder.address} is empty: it holds no images.")
         self.packed = None if packed is False else matching_file(self.folder)
         if packed and not self.packed:
-            raise UserError(f"{self.folder.place} has no packed file that matches its shards; `ident3d pack` makes it.")
+            raise UserError(
+                f"{self.folder.address} has no packed file that matches its shards; `ident3d pack` makes it."
+            )
         self._first = np.array([entry.first for entry in self.folder.entries])
         self._start()
 
@@ -118,7 +120,7 @@ class StoredImages:
 
     def all_latents(self) -> Latents:
         """Raw latents (n, d) of all images and, where there are, classes (n,)."""
-        known = all_latents.read(self.path, self.folder.description.all_latents, self.n, self.world.n_raw)
+        known = latents_table.read(self.path, self.folder.description.all_latents, self.n, self.world.n_raw)
         if known:
             return known
         parts = [self._latents_of(shard) for shard in range(len(self._first))]

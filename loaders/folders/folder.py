@@ -17,14 +17,14 @@ from ident3d.loaders.format.files import sha256, sha256_of_file, write_json
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import MEND
 from ident3d.loaders.stores.cache import fetch, mirror, origin
-from ident3d.loaders.stores.store import Store, place
+from ident3d.loaders.stores.store import Store, store_or_folder
 
-FILE = "dataset.json"
+DATASET_FILE = "dataset.json"
 SHARDS = "shards"
-FORMAT = "ident3d-dataset"
-FORMAT_VERSION = 1
+DATASET_FORMAT = "ident3d-dataset"
+DATASET_FORMAT_VERSION = 1
 PARTS = (
-    FILE,
+    DATASET_FILE,
     manifest.MANIFEST_FILE,
     "provenance.json",
     "README.md",
@@ -72,7 +72,7 @@ class Description:
         return str(self.settings["world"]["scene"])
 
     def as_dict(self) -> dict[str, object]:
-        content: dict[str, object] = {"format": FORMAT, "format_version": FORMAT_VERSION} | asdict(self)
+        content: dict[str, object] = {"format": DATASET_FORMAT, "format_version": DATASET_FORMAT_VERSION} | asdict(self)
         return content | {"digest": digest(content)}
 
 
@@ -86,13 +86,13 @@ class Folder:
     store: Store | None = None
 
     @property
-    def place(self) -> Path | Store:
+    def address(self) -> Path | Store:
         """What messages call it."""
         return self.store or self.path
 
     def shard_name(self, entry: ShardEntry) -> str:
         """What messages call a shard."""
-        return f"{self.place}/{SHARDS}/{entry.name}"
+        return f"{self.address}/{SHARDS}/{entry.name}"
 
     def shard_path(self, entry: ShardEntry) -> Path:
         """The shard's file; that of a store is fetched first, if it is not in the cache."""
@@ -118,7 +118,7 @@ def digest(content: dict[str, object]) -> str:
 
 
 def is_dataset(path: Path | Store) -> bool:
-    return path.get(FILE) is not None if isinstance(path, Store) else (path / FILE).is_file()
+    return path.get(DATASET_FILE) is not None if isinstance(path, Store) else (path / DATASET_FILE).is_file()
 
 
 def read_description(path: Path) -> Description:
@@ -126,22 +126,22 @@ def read_description(path: Path) -> Description:
     if not path.is_dir():
         raise UserError(f"There is no folder {path}.")
     if not is_dataset(path):
-        raise UserError(f"{path} is not a dataset folder: it has no {FILE}.")
+        raise UserError(f"{path} is not a dataset folder: it has no {DATASET_FILE}.")
     try:
-        content = json.loads((path / FILE).read_text(encoding="utf-8"))
+        content = json.loads((path / DATASET_FILE).read_text(encoding="utf-8"))
         kind, version, found = content.pop("format"), content.pop("format_version"), content.pop("digest")
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise UserError(f"{path / FILE} cannot be read: {error!r}.") from None
-    if kind != FORMAT:
-        raise UserError(f"{path / FILE} does not describe an ident3d dataset.")
-    if version != FORMAT_VERSION:
-        raise UserError(f"{path} has dataset format {version}; this ident3d reads format {FORMAT_VERSION}.")
+        raise UserError(f"{path / DATASET_FILE} cannot be read: {error!r}.") from None
+    if kind != DATASET_FORMAT:
+        raise UserError(f"{path / DATASET_FILE} does not describe an ident3d dataset.")
+    if version != DATASET_FORMAT_VERSION:
+        raise UserError(f"{path} has dataset format {version}; this ident3d reads format {DATASET_FORMAT_VERSION}.")
     if found != digest({"format": kind, "format_version": version} | content):
-        raise UserError(f"{path / FILE} was changed after it was written: its digest does not match.")
+        raise UserError(f"{path / DATASET_FILE} was changed after it was written: its digest does not match.")
     try:
         return checked(content)
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path / FILE} does not say what a dataset must: {error}.") from None
+        raise UserError(f"{path / DATASET_FILE} does not say what a dataset must: {error}.") from None
 
 
 def checked(content: dict[str, Any]) -> Description:
@@ -166,7 +166,7 @@ def checked(content: dict[str, Any]) -> Description:
 
 
 def write_description(path: Path, description: Description) -> None:
-    write_json(path / FILE, description.as_dict())
+    write_json(path / DATASET_FILE, description.as_dict())
 
 
 def open_folder(path: Path | str) -> Folder:
@@ -174,7 +174,7 @@ def open_folder(path: Path | str) -> Folder:
 
     The address of a store (s3://…) opens the dataset there, through our own cache folder.
     """
-    path = local(path)
+    path = local_copy(path)
     description = read_description(path)
     entries = manifest.read_entries(path)
     if description.complete:
@@ -196,10 +196,10 @@ def open_folder(path: Path | str) -> Folder:
     return folder
 
 
-def local(path: Path | str) -> Path:
+def local_copy(path: Path | str) -> Path:
     """A folder's path as it is; of a dataset in a store, the folder in our cache that stands for it."""
-    where = place(path)
-    return mirror(where, FILE) if isinstance(where, Store) else where
+    where = store_or_folder(path)
+    return mirror(where, DATASET_FILE) if isinstance(where, Store) else where
 
 
 def missing_ranges(n: int, entries: Sequence[ShardEntry]) -> Iterator[tuple[int, int]]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.folder import (
-    FILE,
+    DATASET_FILE,
     PARTS,
     SHARDS,
     Description,
@@ -27,8 +27,7 @@ from ident3d.loaders.folders.folder import (
     read_description,
     write_description,
 )
-from ident3d.loaders.format import latents_table as all_latents
-from ident3d.loaders.format import manifest
+from ident3d.loaders.format import latents_table, manifest
 from ident3d.loaders.format.files import TEMPORARY
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.stores.lease import PREFIX
@@ -158,8 +157,8 @@ def finish(
         raise UserError(f"{path} lacks images {missing[0][0]} to {missing[0][1] - 1}, so it cannot be closed.")
     try:
         world = World.from_dict(description.settings["world"])
-        table = all_latents.gathered(path / SHARDS, entries, world) if table is None else table
-        latents = all_latents.write(path, table)
+        table = latents_table.gathered(path / SHARDS, entries, world) if table is None else table
+        latents = latents_table.write(path, table)
     except UserError:  # a damaged shard is for `verify` to tell, and readers can do without
         latents = None
     pixels = description.n * description.size**2
@@ -193,7 +192,9 @@ def remove_dataset(path: Path) -> int:
     if (path / SHARDS).is_symlink():
         raise UserError(f"{path / SHARDS} is a link; nothing is deleted through it.")
     listed = [path / SHARDS / entry.name for entry in manifest.readable_entries(path)]
-    beside = [path / part for part in sorted(PARTS, key=lambda part: (part == FILE, part == manifest.MANIFEST_FILE))]
+    beside = [
+        path / part for part in sorted(PARTS, key=lambda part: (part == DATASET_FILE, part == manifest.MANIFEST_FILE))
+    ]
     files = [file for file in [*listed, *beside] if file.is_file()]
     for file in files:
         file.unlink()

@@ -19,10 +19,10 @@ from ident3d.loaders.stores.lease import lease
 from ident3d.machine import free_bytes
 from ident3d.progress import progress_bar
 
-DATA = "images.u8"
-FILE = "packed.json"
-FORMAT = "ident3d-packed"
-FORMAT_VERSION = 1
+PIXELS_FILE = "images.u8"
+PACKED_FILE = "packed.json"
+PACKED_FORMAT = "ident3d-packed"
+PACKED_FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ def pack(path: Path | str, *, show_progress: bool = True) -> Packed:
     folder = open_folder(path)
     description = folder.description
     if not description.complete:
-        raise UserError(f"{folder.place} is not finished; pack it when all its images are rendered.")
-    target = folder.path / DATA
+        raise UserError(f"{folder.address} is not finished; pack it when all its images are rendered.")
+    target = folder.path / PIXELS_FILE
     size = description.n * description.size**2 * 3
     with lease(folder.path) as held:
         if matching_file(folder) and not packed_problem(folder):
@@ -48,7 +48,7 @@ def pack(path: Path | str, *, show_progress: bool = True) -> Packed:
         free = free_bytes(folder.path)
         if free < size:
             raise UserError(f"The packed file needs {size / 1e9:.1f} GB, and {folder.path} has {free / 1e9:.1f} free.")
-        (folder.path / FILE).unlink(missing_ok=True)  # the record is written last and taken back first
+        (folder.path / PACKED_FILE).unlink(missing_ok=True)  # the record is written last and taken back first
         total = hashlib.sha256()
         with NamedTemporaryFile(prefix=TEMPORARY, dir=folder.path, delete=False) as file:
             try:
@@ -65,13 +65,13 @@ def pack(path: Path | str, *, show_progress: bool = True) -> Packed:
                 raise
         sync_folder(folder.path)
         content: dict[str, object] = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
+            "format": PACKED_FORMAT,
+            "format_version": PACKED_FORMAT_VERSION,
             "bytes": size,
             "sha256": total.hexdigest(),
             "shards_sha256": description.shards_sha256,
         }
-        write_json(folder.path / FILE, content | {"digest": digest(content)})
+        write_json(folder.path / PACKED_FILE, content | {"digest": digest(content)})
     return Packed(target, size, total.hexdigest())
 
 
@@ -93,34 +93,34 @@ def shard_pixels(folder: Folder, show_progress: bool) -> Iterator[bytes]:
 def record(folder: Folder) -> dict[str, object]:
     """``packed.json``, or nothing where it is absent, damaged or not of this format."""
     try:
-        content: dict[str, object] = json.loads((folder.path / FILE).read_text(encoding="utf-8"))
+        content: dict[str, object] = json.loads((folder.path / PACKED_FILE).read_text(encoding="utf-8"))
         found = content.pop("digest")
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return {}
-    same = content.get("format") == FORMAT and content.get("format_version") == FORMAT_VERSION
+    same = content.get("format") == PACKED_FORMAT and content.get("format_version") == PACKED_FORMAT_VERSION
     return content if same and found == digest(content) else {}
 
 
 def packed_problem(folder: Folder) -> str | None:
     """What is wrong with the packed file, all of it read; nothing where none is due or it is as recorded."""
-    path = folder.path / DATA
-    there = path.exists() or path.is_symlink() or (folder.path / FILE).exists()
+    path = folder.path / PIXELS_FILE
+    there = path.exists() or path.is_symlink() or (folder.path / PACKED_FILE).exists()
     if not (there and folder.description.complete):
         return None
     if not matching_file(folder):
-        return f"{DATA} and {FILE} were not made from these shards"
-    return None if sha256_of_file(path) == record(folder)["sha256"] else f"{DATA} does not match its sha256"
+        return f"{PIXELS_FILE} and {PACKED_FILE} were not made from these shards"
+    return None if sha256_of_file(path) == record(folder)["sha256"] else f"{PIXELS_FILE} does not match its sha256"
 
 
 def remove_packed(path: Path) -> None:
     """Delete the packed file, its record first."""
-    for name in (FILE, DATA):
+    for name in (PACKED_FILE, PIXELS_FILE):
         (path / name).unlink(missing_ok=True)
 
 
 def matching_file(folder: Folder) -> Path | None:
     """The packed file, if its size is right and its record says that it was made from just these shards."""
-    content, path, description = record(folder), folder.path / DATA, folder.description
+    content, path, description = record(folder), folder.path / PIXELS_FILE, folder.description
     size = description.n * description.size**2 * 3
     if not description.complete or content.get("shards_sha256") != description.shards_sha256:
         return None

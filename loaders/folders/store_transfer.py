@@ -12,13 +12,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ident3d.errors import UserError
-from ident3d.loaders.folders.folder import FILE, PARTS, SHARDS, is_dataset
+from ident3d.loaders.folders.folder import DATASET_FILE, PARTS, SHARDS, is_dataset
 from ident3d.loaders.folders.lifecycle import Job, check_due
 from ident3d.loaders.folders.provenance import PROVENANCE_FILE
-from ident3d.loaders.format import latents_table as all_latents
-from ident3d.loaders.format import manifest
+from ident3d.loaders.format import latents_table, manifest
 from ident3d.loaders.format.files import TEMPORARY, write_atomically
-from ident3d.loaders.format.latents_source import COPY
+from ident3d.loaders.format.latents_source import LATENTS_FILE
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.stores.cache import ENTRIES, fetch, manifest_of, recorded_hashes
 from ident3d.loaders.stores.store import Store
@@ -43,16 +42,16 @@ def pull(store: Store, folder: Path, beside: Iterable[str]) -> None:
         data = store.get(name)
         if data is not None:
             write_atomically(folder / name, data)
-    described = store.get(FILE) or b""
+    described = store.get(DATASET_FILE) or b""
     if described:
-        write_atomically(folder / FILE, described)
+        write_atomically(folder / DATASET_FILE, described)
     lines = manifest_of(store, complete=recorded_hashes(described).get("complete") is True)
     if lines:
         write_atomically(folder / manifest.MANIFEST_FILE, lines)
 
 
 @contextmanager
-def looking(place: Path | Store, beside: Iterable[str] = (COPY, PROVENANCE_FILE)) -> Iterator[Path]:
+def looking(place: Path | Store, beside: Iterable[str] = (LATENTS_FILE, PROVENANCE_FILE)) -> Iterator[Path]:
     """A folder that has the dataset's small files as they are now: of a store, a scratch folder."""
     if isinstance(place, Path):
         yield place
@@ -74,7 +73,7 @@ def workplace(place: Path | Store, settings: Mapping[str, Any], job: Job) -> Ite
     with scratch(place) as folder:
         take_description(place, folder)
         if settings["source"]["kind"] == "file":
-            copyfile(fetch(place, COPY, settings["source"]["sha256"]), folder / COPY)
+            copyfile(fetch(place, LATENTS_FILE, settings["source"]["sha256"]), folder / LATENTS_FILE)
         if job.reuse:
             take_shard(place, job.reuse.name, folder)
         shard = folder / SHARDS / job.name
@@ -96,7 +95,7 @@ def refuse_strangers(store: Store) -> None:
 
 def push_state(store: Store, folder: Path) -> None:
     """Put what a run begins with: the description, the latents that it is to render, the manifest in one piece."""
-    push(store, folder, (FILE, COPY, manifest.MANIFEST_FILE))
+    push(store, folder, (DATASET_FILE, LATENTS_FILE, manifest.MANIFEST_FILE))
     remove_entries(store)
 
 
@@ -104,7 +103,7 @@ def push_finished(store: Store, folder: Path) -> None:
     """Put what a complete dataset has, the description last."""
     push(store, folder, (manifest.MANIFEST_FILE,))
     remove_entries(store)
-    push(store, folder, (*(name for name in PARTS if name not in (FILE, manifest.MANIFEST_FILE)), FILE))
+    push(store, folder, (*(name for name in PARTS if name not in (DATASET_FILE, manifest.MANIFEST_FILE)), DATASET_FILE))
 
 
 def push(store: Store, folder: Path, names: Iterable[str]) -> None:
@@ -128,10 +127,10 @@ def remove_entries(store: Store) -> None:
 
 def take_description(store: Store, folder: Path) -> None:
     """Bring what the dataset is now into the scratch folder."""
-    described = store.get(FILE)
+    described = store.get(DATASET_FILE)
     if described is None:
-        raise UserError(f"{store} is not a dataset: there is no {FILE} in it.")
-    write_atomically(folder / FILE, described)
+        raise UserError(f"{store} is not a dataset: there is no {DATASET_FILE} in it.")
+    write_atomically(folder / DATASET_FILE, described)
 
 
 def take_shard(store: Store, name: str, folder: Path) -> bool:
@@ -146,17 +145,21 @@ def remove_stored(store: Store, folder: Path) -> None:
     """Delete what the manifest in the scratch folder lists and what lies beside it, the description last."""
     store.remove_all(f"{SHARDS}/{entry.name}" for entry in manifest.readable_entries(folder))
     remove_entries(store)
-    for name in (*(part for part in PARTS if part not in (FILE, manifest.MANIFEST_FILE)), manifest.MANIFEST_FILE, FILE):
+    for name in (
+        *(part for part in PARTS if part not in (DATASET_FILE, manifest.MANIFEST_FILE)),
+        manifest.MANIFEST_FILE,
+        DATASET_FILE,
+    ):
         store.remove(name)
 
 
 def push_repaired(store: Store, folder: Path, broken: Iterable[str]) -> None:
     """Put what `verify` left of a dataset: reopened, and without the broken shards."""
-    push(store, folder, (FILE,))
+    push(store, folder, (DATASET_FILE,))
     store.remove_all(map(entry_name, broken))
     push(store, folder, (manifest.MANIFEST_FILE,))
     remove_entries(store)
     store.remove_all(f"{SHARDS}/{name}" for name in broken)
-    for name in (COPY, all_latents.FILE):
+    for name in (LATENTS_FILE, latents_table.TABLE_FILE):
         if not (folder / name).exists():
             store.remove(name)

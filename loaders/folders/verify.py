@@ -24,14 +24,13 @@ from ident3d.loaders.folders.packed import packed_problem, remove_packed
 from ident3d.loaders.folders.store_transfer import looking, push_repaired, take_shard
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import remove_partial_files, sha256, sha256_of_file
-from ident3d.loaders.format.latents_source import COPY, copy_is_sound, recorded_latents, world_of
-from ident3d.loaders.format.latents_table import FILE as TABLE
-from ident3d.loaders.format.latents_table import gathered, joined
+from ident3d.loaders.format.latents_source import LATENTS_FILE, copy_is_sound, recorded_latents, world_of
+from ident3d.loaders.format.latents_table import TABLE_FILE, gathered, joined
 from ident3d.loaders.format.latents_table import read as read_table
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import Shard, read_settings, read_shard
 from ident3d.loaders.stores.lease import lease
-from ident3d.loaders.stores.store import Store, place
+from ident3d.loaders.stores.store import Store, store_or_folder
 from ident3d.loaders.stores.store_lease import lease_on_store
 from ident3d.progress import progress_bar
 
@@ -67,18 +66,18 @@ def verify(path: Path | str, *, repair: bool = False, show_progress: bool = True
     file its recorded hash. With `repair`, broken shards and their manifest lines are removed, so that the same `render`
     makes them again, and so is a broken packed file.
     """
-    where = place(path)
+    where = store_or_folder(path)
     store = where if isinstance(where, Store) else None
     if isinstance(where, Path) and not (is_dataset(where) or (where / manifest.MANIFEST_FILE).exists()):
         raise UserError(f"{where} is not a dataset folder.")
     holding = lease_on_store(where) if isinstance(where, Store) else lease(where)
-    with holding if repair else nullcontext() as held, looking(where, (COPY, TABLE)) as folder:
+    with holding if repair else nullcontext() as held, looking(where, (LATENTS_FILE, TABLE_FILE)) as folder:
         description, problems = described(folder)
         entries, more = listed(folder, description)
         problems += more
         copy_is_good = copy_is_sound(folder, description.settings)
         if not copy_is_good:
-            problems.append(Problem(f"{COPY} is not the file of latents that this dataset was begun with."))
+            problems.append(Problem(f"{LATENTS_FILE} is not the file of latents that this dataset was begun with."))
         unpacked = packed_problem(Folder(folder, description, tuple(entries)))
         if unpacked:
             problems.append(Problem(unpacked))
@@ -104,7 +103,7 @@ def verify(path: Path | str, *, repair: bool = False, show_progress: bool = True
             if unpacked or broken:
                 remove_packed(folder)
             if not copy_is_good:
-                (folder / COPY).unlink(missing_ok=True)
+                (folder / LATENTS_FILE).unlink(missing_ok=True)
             if store:
                 push_repaired(store, folder, broken)
         problems = [Problem(problem.what.replace(str(folder), str(where)), problem.shard) for problem in problems]
@@ -127,10 +126,10 @@ def table_problem(path: Path, description: Description, latents: Sequence[NDArra
         return None
     found = read_table(path, description.all_latents, description.n, world_of(description.settings).n_raw)
     if found is None:
-        return f"{TABLE} is missing or does not match its sha256"
+        return f"{TABLE_FILE} is missing or does not match its sha256"
     table = joined(*found)
     same = all(rows.shape[1:] == table.shape[1:] for rows in latents) and np.array_equal(table, np.concatenate(latents))
-    return None if same else f"{TABLE} does not hold the latents of the shards"
+    return None if same else f"{TABLE_FILE} does not hold the latents of the shards"
 
 
 def described(path: Path) -> tuple[Description, list[Problem]]:
@@ -216,7 +215,7 @@ def content_problems(
 def remove_broken(path: Path, description: Description, keep: Sequence[ShardEntry], broken: set[str]) -> None:
     """Delete broken shards and list what is left; the folder is incomplete until `render` has run."""
     write_description(path, reopened(description))
-    (path / TABLE).unlink(missing_ok=True)
+    (path / TABLE_FILE).unlink(missing_ok=True)
     manifest.write_entries(path, keep)
     for name in broken:
         (path / SHARDS / name).unlink(missing_ok=True)

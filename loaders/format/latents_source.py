@@ -15,7 +15,7 @@ from ident3d.latents.exact.causal_draws import classes_of
 from ident3d.latents.worlds import World
 from ident3d.loaders.format.files import sha256, sha256_of_file
 
-COPY = "latents.npy"
+LATENTS_FILE = "latents.npy"
 
 
 def world_of(settings: Mapping[str, Any]) -> World:
@@ -53,7 +53,7 @@ def npy_bytes(raw: NDArray[np.float32]) -> bytes:
 
 def copy_is_sound(folder: Path, settings: Mapping[str, Any]) -> bool:
     """Whether the folder's copy of the latents file, where its source is one, is as it was recorded."""
-    source, copy = settings["source"], folder / COPY
+    source, copy = settings["source"], folder / LATENTS_FILE
     if source["kind"] != "file":
         return True
     return copy.is_file() and not copy.is_symlink() and sha256_of_file(copy) == source["sha256"]
@@ -66,8 +66,8 @@ def recorded_latents(folder: Path, settings: Mapping[str, Any], first: int, coun
         return draw(world_of(settings), seed=source["seed"], split=source["split"], start=first, count=count)
     if source["kind"] == "file":
         if not copy_is_sound(folder, settings):
-            raise UserError(f"{folder / COPY} is not the file that this dataset was begun with.")
-        raw = read_latents_file(folder / COPY)[first : first + count].astype(np.float32)
+            raise UserError(f"{folder / LATENTS_FILE} is not the file that this dataset was begun with.")
+        raw = read_latents_file(folder / LATENTS_FILE)[first : first + count].astype(np.float32)
         classes = world_of(settings).drawn_classes
         return Draws(raw, classes_of(np.arange(first, first + len(raw)), classes) if classes else None)
     return None

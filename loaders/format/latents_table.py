@@ -17,9 +17,9 @@ from ident3d.latents.worlds import World
 from ident3d.loaders.format.files import sha256, write_atomically
 from ident3d.loaders.format.latents_source import npy_bytes
 from ident3d.loaders.format.manifest import ShardEntry
-from ident3d.loaders.format.shard import check_dataset, check_head, told_in_a_sentence
+from ident3d.loaders.format.shard import as_user_error, check_dataset, check_head
 
-FILE = "all_latents.npy"
+TABLE_FILE = "all_latents.npy"
 HEADER = 4096  # bytes; that of a .npy file is shorter
 
 Latents: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int8] | None]  # raw, and classes where there are any
@@ -27,7 +27,7 @@ Latents: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int8] | None]  # raw,
 
 def shard_latents(path: Path, count: int, n_raw: int) -> Latents:
     """Raw latents (count, n_raw) and classes of one shard file."""
-    with told_in_a_sentence(path), h5py.File(path, "r") as file:
+    with as_user_error(path), h5py.File(path, "r") as file:
         has_classes = "class" in check_head(file, path)
         raw = check_dataset(file, path, "raw_latents")
         classes = check_dataset(file, path, "class") if has_classes else None
@@ -55,13 +55,13 @@ def joined(raw: NDArray[np.float32], classes: NDArray[np.int8] | None) -> NDArra
 def write(folder: Path, table: NDArray[np.float32]) -> str:
     """Write the table; returns its sha256, for ``dataset.json``."""
     data = npy_bytes(table)
-    write_atomically(folder / FILE, data)
+    write_atomically(folder / TABLE_FILE, data)
     return sha256(data)
 
 
 def read(folder: Path, recorded: str | None, n: int, n_raw: int) -> Latents | None:
     """Raw latents (n, n_raw) and classes from the file, if it is there and just what was recorded."""
-    path = folder / FILE
+    path = folder / TABLE_FILE
     if recorded is None or path.is_symlink() or not path.is_file():
         return None
     if path.stat().st_size > 4 * n * (n_raw + 1) + HEADER:

@@ -14,7 +14,7 @@ from ident3d.loaders.format.shard import MEND, Shard
 
 MANIFEST_FILE = "shards.jsonl"
 DAMAGE = (ValueError, TypeError, KeyError, RecursionError)  # what a line that is no entry may raise
-NAME = re.compile(r"[0-9]{5,12}\.h5")
+SHARD_NAME = re.compile(r"[0-9]{5,12}\.h5")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def parse_line(line: str) -> ShardEntry:
     numbers = (entry.first, entry.count, entry.bytes, *sums, *squares)
     if set(map(type, numbers)) != {int} or min(numbers) < 0 or len(numbers) != 9 or not entry.count:
         raise ValueError("a count, size or sum is not a whole number")
-    if not (isinstance(entry.name, str) and NAME.fullmatch(entry.name)):
+    if not (isinstance(entry.name, str) and SHARD_NAME.fullmatch(entry.name)):
         raise ValueError(f"{entry.name!r} is not the name of a shard")
     if not (isinstance(entry.sha256, str) and SHA256.fullmatch(entry.sha256)):
         raise ValueError("the hash is not a sha256")

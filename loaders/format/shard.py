@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 
-FORMAT = "ident3d-shard"
-FORMAT_VERSION = 1
+SHARD_FORMAT = "ident3d-shard"
+SHARD_FORMAT_VERSION = 1
 GZIP_LEVEL = 9
 MOST_INFLATED = 1100  # deflate makes at most 1032 bytes of one
 KINDS: dict[str, tuple[type, int]] = {
@@ -63,8 +63,8 @@ def encode_shard(shard: Shard, settings: dict[str, Any]) -> bytes:
     buffer = io.BytesIO()
     count, height, width, _ = shard.images.shape
     with h5py.File(buffer, "w") as file:
-        file.attrs["format"] = np.bytes_(FORMAT)
-        file.attrs["format_version"] = FORMAT_VERSION
+        file.attrs["format"] = np.bytes_(SHARD_FORMAT)
+        file.attrs["format_version"] = SHARD_FORMAT_VERSION
         file.attrs["settings"] = np.bytes_(json.dumps(settings, sort_keys=True))
         images = file.create_dataset(
             "images",
@@ -83,7 +83,7 @@ def encode_shard(shard: Shard, settings: dict[str, Any]) -> bytes:
 
 
 @contextmanager
-def told_in_a_sentence(path: Path) -> Iterator[None]:
+def as_user_error(path: Path) -> Iterator[None]:
     """Turn whatever a missing or damaged shard makes HDF5 and the decoder say into one sentence that names the file."""
     try:
         yield
@@ -97,7 +97,7 @@ def told_in_a_sentence(path: Path) -> Iterator[None]:
 
 def read_shard(path: Path) -> Shard:
     """All of a shard file, every image inflated."""
-    with told_in_a_sentence(path), h5py.File(path, "r") as file:
+    with as_user_error(path), h5py.File(path, "r") as file:
         check_layout(file, path)
         dataset = file["images"]
         images = np.empty(dataset.shape, np.uint8)
@@ -111,7 +111,7 @@ def read_shard(path: Path) -> Shard:
 
 def read_settings(path: Path) -> dict[str, Any]:
     """The settings that a shard file records of itself."""
-    with told_in_a_sentence(path), h5py.File(path, "r") as file:
+    with as_user_error(path), h5py.File(path, "r") as file:
         check_layout(file, path)
         settings: dict[str, Any] = json.loads(bytes(file.attrs["settings"]).decode())
         return settings
@@ -141,11 +141,11 @@ def check_layout(file: h5py.File, path: Path) -> None:
 
 def check_head(file: h5py.File, path: Path) -> list[str]:
     """The names of the parts. Refuses other formats, missing parts and links, before what they lead to is opened."""
-    if not h5py.h5a.exists(file.id, b"format") or attribute(file, b"format") != FORMAT.encode():
+    if not h5py.h5a.exists(file.id, b"format") or attribute(file, b"format") != SHARD_FORMAT.encode():
         raise UserError(f"{path} is not an ident3d shard.")
     version = attribute(file, b"format_version")
-    if version != FORMAT_VERSION:
-        raise UserError(f"{path} has shard format {version}; this ident3d reads format {FORMAT_VERSION}.")
+    if version != SHARD_FORMAT_VERSION:
+        raise UserError(f"{path} has shard format {version}; this ident3d reads format {SHARD_FORMAT_VERSION}.")
     names = list(file)
     if not {"images", "raw_latents", "scene_latents", "index"} <= set(names):
         raise UserError(f"{path} lacks one of images, raw_latents, scene_latents and index.")

@@ -38,7 +38,7 @@ def export(path: Path | str, out: Path | str, *, show_progress: bool = True) -> 
     """
     folder, out = open_folder(path), local_folder(out)
     if not folder.description.complete:
-        raise UserError(f"{folder.place} is not finished; export it when all its images are there.")
+        raise UserError(f"{folder.address} is not finished; export it when all its images are there.")
     begin_export(folder, out)
     with lease(out):
         seen: dict[str, int] = {}  # suffix -> images of that class so far

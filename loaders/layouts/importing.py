@@ -26,7 +26,7 @@ from ident3d.loaders.format.manifest import ShardEntry, entry_of
 from ident3d.loaders.format.shard import Shard, encode_shard
 from ident3d.loaders.layouts import published
 from ident3d.loaders.layouts.published import NO_CLASS, ORIGINS, Split
-from ident3d.loaders.layouts.tar_members import Place, places
+from ident3d.loaders.layouts.tar_members import ByteRange, byte_ranges
 from ident3d.loaders.stores.lease import lease
 from ident3d.loaders.stores.store import local_folder
 from ident3d.machine import cores
@@ -46,7 +46,7 @@ class Imported:
 class Content:
     """All that is imported, in the order of our numbers: where each image lies, and the latents."""
 
-    images: Sequence[Place]
+    images: Sequence[ByteRange]
     raw: NDArray[np.float32]
     scene: NDArray[np.float32]
     classes: NDArray[np.int8] | None
@@ -78,7 +78,7 @@ def import_(
     with lease(out) as held:
         remove_partial_files(out)
         try:
-            files = places(source, published.wanted, scratch, show_progress)
+            files = byte_ranges(source, published.wanted, scratch, show_progress)
             above, chosen = published.choose_split(published.splits(files), split)
             content = content_of(chosen)
             settings = settings_of(source, above, content, licence, citation)
@@ -199,7 +199,7 @@ def import_shard(out: Path, settings: dict[str, Any], job: Job, own: Content) ->
     return entry_of(job.name, shard, data)
 
 
-def decode(place: Place, size: int | None) -> NDArray[np.uint8]:
+def decode(place: ByteRange, size: int | None) -> NDArray[np.uint8]:
     """A square picture as (size, size, 3) bytes; transparency is left out, Pillow's limit on pixels stays on."""
     try:
         with warnings.catch_warnings():

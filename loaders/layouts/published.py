@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ident3d.errors import UserError
 from ident3d.latents.exact.names import ANGLES, HUES, NAMES, POSITIONS
 from ident3d.latents.worlds import World
-from ident3d.loaders.layouts.tar_members import Place
+from ident3d.loaders.layouts.tar_members import ByteRange
 
 IMAGE: Final = re.compile(r"(?:(.+)/)?images(?:_(\d{1,2}))?/(\d{1,9})\.png", re.ASCII)
 ARRAY: Final = re.compile(r"(?:(.+)/)?(raw_)?latents(?:_(\d{1,2}))?\.npy", re.ASCII)
@@ -56,9 +56,9 @@ ORIGINS: Final = {
 class Split:
     """The files of one split by class (NO_CLASS without classes): image number → place, and the two arrays."""
 
-    images: dict[int, dict[int, Place]] = field(default_factory=dict)
-    raw: dict[int, Place] = field(default_factory=dict)
-    scene: dict[int, Place] = field(default_factory=dict)
+    images: dict[int, dict[int, ByteRange]] = field(default_factory=dict)
+    raw: dict[int, ByteRange] = field(default_factory=dict)
+    scene: dict[int, ByteRange] = field(default_factory=dict)
 
 
 def wanted(name: str) -> bool:
@@ -67,7 +67,7 @@ def wanted(name: str) -> bool:
     return not hidden and bool(IMAGE.fullmatch(name) or ARRAY.fullmatch(name))
 
 
-def splits(files: Mapping[str, Place]) -> dict[str, Split]:
+def splits(files: Mapping[str, ByteRange]) -> dict[str, Split]:
     """The splits among the files by the folder that each is in; a folder without both arrays and images is none."""
     found: dict[str, Split] = {}
     for name, place in files.items():
@@ -109,7 +109,7 @@ def choose_split(found: Mapping[str, Split], wished: str | None) -> tuple[str, S
                     f"There are several splits ({listed}): choose one with --split.")  # fmt: skip
 
 
-def read_array(place: Place, name: str, columns: Iterable[int]) -> NDArray[np.float32]:
+def read_array(place: ByteRange, name: str, columns: Iterable[int]) -> NDArray[np.float32]:
     """A published array, (N, 10) or (N, 11) numbers, without pickle."""
     try:
         array = np.load(io.BytesIO(place.read()), allow_pickle=False)

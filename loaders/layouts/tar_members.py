@@ -25,7 +25,7 @@ BLOCK: Final = 2**20
 
 
 @dataclass(frozen=True)
-class Place:
+class ByteRange:
     """A file, or a part of one, by where its bytes lie."""
 
     path: Path
@@ -41,7 +41,9 @@ class Place:
         return data
 
 
-def places(source: Path, wanted: Callable[[str], bool], scratch: Path, show_progress: bool = True) -> dict[str, Place]:
+def byte_ranges(
+    source: Path, wanted: Callable[[str], bool], scratch: Path, show_progress: bool = True
+) -> dict[str, ByteRange]:
     """Name → place of every wanted file of a folder, a .tar, or a compressed .tar, which goes through `scratch`."""
     if source.is_dir():
         return files_below(source, wanted)
@@ -53,13 +55,13 @@ def places(source: Path, wanted: Callable[[str], bool], scratch: Path, show_prog
         raise UserError(f"{source} cannot be read as a tar archive, or is cut short ({error}).") from None
 
 
-def files_below(folder: Path, wanted: Callable[[str], bool]) -> dict[str, Place]:
+def files_below(folder: Path, wanted: Callable[[str], bool]) -> dict[str, ByteRange]:
     """The wanted files of a folder; links are stray, as they may lead out of it."""
-    found: dict[str, Place] = {}
+    found: dict[str, ByteRange] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if wanted(name) and path.is_file() and not path.is_symlink():
-            found[name] = Place(path, 0, checked_size(name, path.stat().st_size))
+            found[name] = ByteRange(path, 0, checked_size(name, path.stat().st_size))
     return found
 
 
@@ -71,26 +73,26 @@ def is_plain_tar(path: Path) -> bool:
         return False
 
 
-def in_tar(source: Path, wanted: Callable[[str], bool]) -> dict[str, Place]:
+def in_tar(source: Path, wanted: Callable[[str], bool]) -> dict[str, ByteRange]:
     """The members of an uncompressed archive, to be read in place; all of them must lie in the file."""
-    found: dict[str, Place] = {}
+    found: dict[str, ByteRange] = {}
     whole = source.stat().st_size
     with tarfile.open(source, "r:") as archive:
         for member in safe_members(archive):
             if wanted(name := plain_name(member)):
-                place = Place(source, member.offset_data, checked_size(name, member.size))
+                place = ByteRange(source, member.offset_data, checked_size(name, member.size))
                 if place.offset + place.size > whole:
                     raise UserError(f"{source} is cut short: {member.name} lies beyond its end.")
                 enter(found, name, place)
-        end = Place(source, archive.offset, tarfile.BLOCKSIZE)
+        end = ByteRange(source, archive.offset, tarfile.BLOCKSIZE)
     if end.read().strip(b"\0"):  # tarfile takes a header that is cut short for the end
         raise UserError(f"{source} is cut short or damaged after {len(found):,} files.")
     return found
 
 
-def unpacked(source: Path, wanted: Callable[[str], bool], scratch: Path, show_progress: bool) -> dict[str, Place]:
+def unpacked(source: Path, wanted: Callable[[str], bool], scratch: Path, show_progress: bool) -> dict[str, ByteRange]:
     """The wanted members of a compressed archive, read once from front to back and copied into `scratch`."""
-    found: dict[str, Place] = {}
+    found: dict[str, ByteRange] = {}
     most = MOST_GROWTH * source.stat().st_size + LEEWAY
     with (
         source.open("rb") as packed,
@@ -100,7 +102,7 @@ def unpacked(source: Path, wanted: Callable[[str], bool], scratch: Path, show_pr
     ):
         for member in safe_members(archive):
             if wanted(name := plain_name(member)):
-                enter(found, name, Place(scratch, out.tell(), checked_size(name, member.size)))
+                enter(found, name, ByteRange(scratch, out.tell(), checked_size(name, member.size)))
                 if out.tell() + member.size > most:
                     raise UserError(f"{source} unpacks to more than {most:,} bytes, which pictures cannot.")
                 if shutil.disk_usage(scratch.parent).free < member.size + RESERVE:
@@ -140,7 +142,7 @@ def plain_name(member: tarfile.TarInfo) -> str:
     return PurePosixPath(member.name).as_posix()  # without ./ in front
 
 
-def enter(found: dict[str, Place], name: str, place: Place) -> None:
+def enter(found: dict[str, ByteRange], name: str, place: ByteRange) -> None:
     if name in found:
         raise UserError(f"The archive holds {name} twice.")
     found[name] = place

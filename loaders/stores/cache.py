@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from ident3d.errors import UserError
-from ident3d.loaders.format import latents_table as all_latents
-from ident3d.loaders.format import manifest
+from ident3d.loaders.format import latents_table, manifest
 from ident3d.loaders.format.files import sha256, sha256_of_file, write_atomically
 from ident3d.loaders.format.shard import MEND
 from ident3d.loaders.stores import bounded
-from ident3d.loaders.stores.store import Store, place
+from ident3d.loaders.stores.store import Store, store_or_folder
 from ident3d.machine import cache_folder
 
 ENTRIES = "entries"  # one object per finished shard, while the dataset is not complete: nothing is appended in a store
@@ -74,10 +73,10 @@ def mirror(store: Store, file: str) -> Path:
     if not matches(folder / manifest.MANIFEST_FILE, hashes.get("shards_sha256")):
         keep(folder / manifest.MANIFEST_FILE, manifest_of(store, complete=hashes.get("complete") is True))
     digest = hashes.get("all_latents")
-    if digest and not matches(folder / all_latents.FILE, digest):
-        table = store.get(all_latents.FILE)
+    if digest and not matches(folder / latents_table.TABLE_FILE, digest):
+        table = store.get(latents_table.TABLE_FILE)
         if table is not None:
-            keep(folder / all_latents.FILE, table)
+            keep(folder / latents_table.TABLE_FILE, table)
     keep(folder / ORIGIN, store.url.encode())
     return folder
 
@@ -108,5 +107,5 @@ def origin(folder: Path) -> Store | None:
     path = folder / ORIGIN
     if not (path.is_file() and folder.resolve().is_relative_to((cache_folder() / "stores").resolve())):
         return None
-    where = place(path.read_text(encoding="utf-8"))
+    where = store_or_folder(path.read_text(encoding="utf-8"))
     return where if isinstance(where, Store) else None

@@ -48,7 +48,7 @@ class Claims(Protocol):
     def remove(self, number: int) -> None: ...
 
 
-class Unguarded(Exception):
+class NoConditionalWrite(Exception):
     """The place cannot make a file only if its name is free, so that no lease is to be had there."""
 
 
@@ -159,7 +159,7 @@ def lease_on(place: str, claims: Claims, beat_seconds: float, lapse_seconds: flo
     content = json.dumps(this_process() | {"id": secrets.token_hex(16)}).encode()
     try:
         held = Lease(place, claims, take(place, claims, content, lapse_seconds), content)
-    except Unguarded as error:
+    except NoConditionalWrite as error:
         warnings.warn(f"{place} is not guarded against a second writer: {error}.", stacklevel=4)
         yield Lease(place, None, 0, content)
         return

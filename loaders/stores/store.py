@@ -19,7 +19,7 @@ from ident3d.loaders.format.files import TEMPORARY
 
 # Their fsspec packages make a file "only if its name is free" by the store's own conditional write.
 CONDITIONAL = ("s3", "s3a", "gs", "gcs", "memory")
-HOPELESS = (PermissionError, FileNotFoundError, ValueError)  # another attempt would meet the same
+PERMANENT = (PermissionError, FileNotFoundError, ValueError)  # another attempt would meet the same
 CONFLICT = "ConditionalRequestConflict"  # what Amazon's S3 answers where another writes the name at the same moment
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/")
 SECRET = re.compile(r"//[^/@\s]*@|(?<=[?&])\S+")  # user:password@, and the query of a signed address
@@ -161,12 +161,12 @@ class Store:
             ) from None
         except Exception as error:  # each file system has exceptions of its own
             what = f"{type(error).__name__}: {redacted(error)}"
-            if isinstance(error, HOPELESS) or "Credentials" in type(error).__name__:
+            if isinstance(error, PERMANENT) or "Credentials" in type(error).__name__:
                 raise UserError(f"{self.url} cannot be used from here, host {platform.node()} ({what}).") from None
             raise OSError(errno.EIO, what, self.url) from None
 
 
-def place(path: Path | str) -> Path | Store:
+def store_or_folder(path: Path | str) -> Path | Store:
     """A local folder, by its path or a file:// address, or the store that any other address names."""
     text = str(path)
     scheme, separator, rest = text.partition("://")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from secrets import token_hex
 
-from ident3d.loaders.stores.lease import BEAT_SECONDS, LAPSE_SECONDS, Lease, Unguarded, lease_on
+from ident3d.loaders.stores.lease import BEAT_SECONDS, LAPSE_SECONDS, Lease, NoConditionalWrite, lease_on
 from ident3d.loaders.stores.store import Store
 
 FOLDER = "lease"
@@ -49,12 +49,12 @@ class StoreClaims:
     def create(self, number: int, content: bytes) -> bool:
         name = f"{FOLDER}/{number}"
         if not self.store.conditional:
-            raise Unguarded("ident3d knows of no conditional writes there")
+            raise NoConditionalWrite("ident3d knows of no conditional writes there")
         if not self.store.create(name, content):
             return False
         if self.store.create(name, content + b" "):
             self.remove(number)
-            raise Unguarded("it overwrites an object where it was asked to make a new one only")
+            raise NoConditionalWrite("it overwrites an object where it was asked to make a new one only")
         return True
 
     def touch(self, number: int) -> None:

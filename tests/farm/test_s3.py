@@ -23,7 +23,7 @@ from ident3d.farm.recipe import Recipe
 from ident3d.farm.render import render
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
-from ident3d.loaders.folders.folder import FILE, SHARDS, open_folder
+from ident3d.loaders.folders.folder import DATASET_FILE, SHARDS, open_folder
 from ident3d.loaders.stores.cache import ENTRIES
 from ident3d.loaders.stores.store import Store
 from ident3d.loaders.stores.store_lease import FOLDER, lease_on_store
@@ -148,6 +148,6 @@ def test_a_place_that_holds_other_things_is_refused(bucket: str) -> None:
     store.put("novel.txt", b"once")
     with pytest.raises(UserError, match=rf"{store} exists and is not a dataset"):
         render(2, SMALL, out=store.url, workers=1, show_progress=False)
-    assert store.get(FILE) is None
+    assert store.get(DATASET_FILE) is None
     assert store.sizes("").keys() == {"novel.txt"}
     assert not store.sizes(FOLDER)

@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders.folder import Description, local
+from ident3d.loaders.folders.folder import Description, local_copy
 from ident3d.loaders.format.files import sha256, write_atomically, write_json
 from ident3d.loaders.format.latents_source import npy_bytes
 from ident3d.memory import enough_memory, keep_memory
@@ -75,7 +75,7 @@ def evaluate_run(
     """
     chosen_scores(metrics)  # a name that there is not is refused before images are encoded
     opened = open_run(run)
-    path, description = scored_folder(opened, None if data is None else local(data), root)
+    path, description = scored_folder(opened, None if data is None else local_copy(data), root)
     same = overlaps(opened.data["settings"], description)
     if same and not allow_same:
         raise UserError(f"{path} holds images that {opened.path} was trained on; take a test set, or say --allow-same.")
@@ -140,7 +140,7 @@ def encode(
     show_progress: bool = True,
 ) -> Path:
     """Write the codes of all images of a folder, (n, d) float32 in their order, to a .npy or .h5 file."""
-    opened, directory = open_run(run), local(directory)
+    opened, directory = open_run(run), local_copy(directory)
     target = Path(out) if out else opened.path / f"codes-{directory.resolve().name}.npy"
     if target.suffix not in (".npy", ".h5"):
         raise UserError(f"Codes are written as .npy or .h5; the name given is {target.name!r}.")

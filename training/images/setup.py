@@ -16,7 +16,7 @@ from ident3d.loaders.batches.loader import Loader, make_loader
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.loaders.folders.data_root import data_root
-from ident3d.loaders.folders.folder import differences, is_dataset, local
+from ident3d.loaders.folders.folder import differences, is_dataset, local_copy
 from ident3d.loaders.format.files import remove_partial_files
 from ident3d.loaders.stores.lease import Lease, lease
 from ident3d.training.encoders.image_encoder import Encoder, parameter_groups
@@ -77,7 +77,7 @@ def opened(
     allow_same: bool,
 ) -> Iterator[Order]:
     """Check everything that can be checked before anything is written, and hold the run's folder."""
-    path, description = training_folder(None if data is None else local(data), root, allow_same=allow_same)
+    path, description = training_folder(None if data is None else local_copy(data), root, allow_same=allow_same)
     images = ImageDataset(path, latents=moving_latents(ImageDataset(path).world))
     settings = completed(settings, images.world, images.size, len(images))
     if settings.batch % here.world:

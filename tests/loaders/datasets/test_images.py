@@ -18,7 +18,7 @@ from ident3d.loaders.datasets import stored_images as stored
 from ident3d.loaders.datasets.image_dataset import ImageDataset, normalise
 from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.folders.lifecycle import remove_dataset
-from ident3d.loaders.folders.packed import DATA, FILE, pack
+from ident3d.loaders.folders.packed import PACKED_FILE, PIXELS_FILE, pack
 from ident3d.loaders.folders.verify import verify
 from ident3d.loaders.format.files import sha256
 
@@ -245,18 +245,18 @@ def test_a_missing_or_damaged_shard_is_named(tmp_path: Path) -> None:
 def test_the_packed_file_is_used_only_while_it_matches(tmp_path: Path) -> None:
     path = make_dataset(tmp_path / "set", 16)
     packed = pack(path, show_progress=False)
-    assert packed.bytes == (path / DATA).stat().st_size == 16 * SIZE * SIZE * 3
-    assert packed.sha256 == sha256((path / DATA).read_bytes()) == sha256(by_h5py(path)[0].tobytes())
-    written = (path / DATA).stat().st_mtime_ns
+    assert packed.bytes == (path / PIXELS_FILE).stat().st_size == 16 * SIZE * SIZE * 3
+    assert packed.sha256 == sha256((path / PIXELS_FILE).read_bytes()) == sha256(by_h5py(path)[0].tobytes())
+    written = (path / PIXELS_FILE).stat().st_mtime_ns
     assert pack(path, show_progress=False) == packed
-    assert (path / DATA).stat().st_mtime_ns == written  # kept
+    assert (path / PIXELS_FILE).stat().st_mtime_ns == written  # kept
     assert ImageDataset(path).packed
     assert not ImageDataset(path, packed=False).packed
-    (path / FILE).write_text((path / FILE).read_text().replace(packed.sha256, "0" * 64))
+    (path / PACKED_FILE).write_text((path / PACKED_FILE).read_text().replace(packed.sha256, "0" * 64))
     assert not ImageDataset(path).packed  # its record's own digest no longer matches
-    (path / FILE).unlink()
+    (path / PACKED_FILE).unlink()
     pack(path, show_progress=False)
-    with (path / DATA).open("ab") as file:
+    with (path / PIXELS_FILE).open("ab") as file:
         file.write(b"x")
     assert not ImageDataset(path).packed
     assert not list(path.glob(".partial*"))
@@ -265,24 +265,24 @@ def test_the_packed_file_is_used_only_while_it_matches(tmp_path: Path) -> None:
 def test_a_packed_file_with_other_pixels_is_found_and_made_again(tmp_path: Path) -> None:
     path = make_dataset(tmp_path / "set", 16)
     pack(path, show_progress=False)
-    good = (path / DATA).read_bytes()
+    good = (path / PIXELS_FILE).read_bytes()
     assert verify(path, show_progress=False).sound
-    (path / DATA).write_bytes(bytes([good[0] ^ 1]) + good[1:])
+    (path / PIXELS_FILE).write_bytes(bytes([good[0] ^ 1]) + good[1:])
     found = verify(path, show_progress=False)
     assert not found.sound
     assert [problem.what for problem in found.problems] == ["images.u8 does not match its sha256"]
     pack(path, show_progress=False)
-    assert (path / DATA).read_bytes() == good
-    (path / DATA).write_bytes(bytes([good[0] ^ 1]) + good[1:])
+    assert (path / PIXELS_FILE).read_bytes() == good
+    (path / PIXELS_FILE).write_bytes(bytes([good[0] ^ 1]) + good[1:])
     assert verify(path, repair=True, show_progress=False).repaired
-    assert not [name for name in (DATA, FILE) if (path / name).exists()]
+    assert not [name for name in (PIXELS_FILE, PACKED_FILE) if (path / name).exists()]
     assert verify(path, show_progress=False).sound  # the shards were never touched
 
 
 def test_a_packed_file_of_other_shards_is_not_used(tmp_path: Path) -> None:
     first, second = make_dataset(tmp_path / "a", 8), make_dataset(tmp_path / "b", 8, seed=1)
     pack(first)
-    for name in (DATA, FILE):
+    for name in (PIXELS_FILE, PACKED_FILE):
         (second / name).write_bytes((first / name).read_bytes())
     assert not ImageDataset(second).packed
 
@@ -291,7 +291,7 @@ def test_a_packed_file_that_is_gone_is_named(tmp_path: Path) -> None:
     path = make_dataset(tmp_path / "set", 16)
     pack(path, show_progress=False)
     data = ImageDataset(path)
-    (path / DATA).unlink()
+    (path / PIXELS_FILE).unlink()
     with pytest.raises(UserError, match=r"images.u8 is gone or damaged"):
         data[0]
 
@@ -311,4 +311,4 @@ def test_pack_refuses_damage_and_leaves_nothing(tmp_path: Path) -> None:
     shard.write_bytes(data)
     with pytest.raises(UserError, match=r"00001.h5 does not match its hash"):
         pack(path, show_progress=False)
-    assert not [p for p in path.iterdir() if p.name in (DATA, FILE) or p.name.startswith(".")]
+    assert not [p for p in path.iterdir() if p.name in (PIXELS_FILE, PACKED_FILE) or p.name.startswith(".")]

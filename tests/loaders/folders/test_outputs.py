@@ -11,14 +11,14 @@ import pytest
 from synthetic import make_dataset
 
 from ident3d.errors import UserError
-from ident3d.loaders.folders.folder import FILE, SHARDS, open_folder, read_description
+from ident3d.loaders.folders.folder import DATASET_FILE, SHARDS, open_folder, read_description
 from ident3d.loaders.folders.lifecycle import Job, begin, plan
 from ident3d.loaders.folders.output import writing
 from ident3d.loaders.folders.provenance import PROVENANCE_FILE
 from ident3d.loaders.folders.store_transfer import workplace
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import sha256_of_file
-from ident3d.loaders.format.latents_source import COPY, copied, copy_is_sound, npy_bytes
+from ident3d.loaders.format.latents_source import LATENTS_FILE, copied, copy_is_sound, npy_bytes
 from ident3d.loaders.stores.cache import manifest_of
 from ident3d.loaders.stores.lease import lease
 from ident3d.loaders.stores.store import Store
@@ -57,7 +57,7 @@ def test_a_run_that_lost_its_store_enters_no_more_shards(tmp_path: Path) -> None
     folder = make_dataset(tmp_path / "data", 24, finished=False)
     opened = open_folder(folder)
     store = uploaded(folder)
-    described = store.get(FILE)
+    described = store.get(DATASET_FILE)
     with writing(store) as output:
         output.begin()
         output.enter(opened.entries[0])
@@ -70,7 +70,7 @@ def test_a_run_that_lost_its_store_enters_no_more_shards(tmp_path: Path) -> None
             with pytest.raises(UserError, match="took over"):
                 output.finish(opened.description, lambda path, description: None)
     assert manifest_of(store, complete=False) == before
-    assert store.get(FILE) == described
+    assert store.get(DATASET_FILE) == described
     assert store.get(PROVENANCE_FILE) is None
 
 
@@ -123,9 +123,9 @@ def test_a_worker_has_at_hand_what_its_shard_is_made_of_and_puts_it_whole(tmp_pa
     begin(tmp_path / "other", settings | {"size": 32}, 16, 8)
     for now in (small.description.as_dict(), read_description(tmp_path / "other").as_dict()):
         with pytest.raises(UserError, match=f"Another run has changed {store}"):
-            make(b"of a dataset that is no more", lambda now=now: store.put(FILE, json.dumps(now).encode()))
-        store.put(FILE, (opened.path / FILE).read_bytes())
-    store.remove(FILE)
+            make(b"of a dataset that is no more", lambda now=now: store.put(DATASET_FILE, json.dumps(now).encode()))
+        store.put(DATASET_FILE, (opened.path / DATASET_FILE).read_bytes())
+    store.remove(DATASET_FILE)
     with pytest.raises(UserError, match=f"{store} is not a dataset"):
         make(b"of none at all", lambda: None)
     assert store.get(f"{SHARDS}/{job.name}") == b"made"
@@ -141,11 +141,11 @@ def test_a_worker_has_the_latents_file_at_hand(tmp_path: Path, monkeypatch: pyte
     begin(tmp_path / "data", settings, 8)
     store = uploaded(tmp_path / "data")
     job = Job("00000.h5", 0, 8)
-    with pytest.raises(UserError, match=rf"{store}/{COPY} is missing"), workplace(store, settings, job):
+    with pytest.raises(UserError, match=rf"{store}/{LATENTS_FILE} is missing"), workplace(store, settings, job):
         pass
-    store.put(COPY, file)
+    store.put(LATENTS_FILE, file)
     for _ in range(2):
         with workplace(store, settings, job) as folder:
             assert copy_is_sound(folder, settings)
             (folder / SHARDS / job.name).touch()
-        store.put(COPY, b"another")  # the second time it is the cache's copy, which has the right hash
+        store.put(LATENTS_FILE, b"another")  # the second time it is the cache's copy, which has the right hash

@@ -163,12 +163,12 @@ def test_a_changed_manifest_or_description_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="its digest does not match"):
         ImageDataset(path)
     (path / manifest.MANIFEST_FILE).write_text(good)
-    content = json.loads((path / folder.FILE).read_text())
-    (path / folder.FILE).write_text(json.dumps(content | {"n": 15}))
+    content = json.loads((path / folder.DATASET_FILE).read_text())
+    (path / folder.DATASET_FILE).write_text(json.dumps(content | {"n": 15}))
     with pytest.raises(UserError, match="its digest does not match"):
         ImageDataset(path)
     content["format_version"] = 9
-    (path / folder.FILE).write_text(json.dumps(content))
+    (path / folder.DATASET_FILE).write_text(json.dumps(content))
     with pytest.raises(UserError, match="has dataset format 9; this ident3d reads format 1"):
         ImageDataset(path)
 
@@ -179,7 +179,7 @@ def test_a_dataset_of_no_images_is_refused(tmp_path: Path) -> None:
     sealed = {**description.as_dict(), "n": 0, "shards_sha256": sha256(b"")}
     del sealed["digest"]
     plain = json.loads(json.dumps(sealed))
-    (path / folder.FILE).write_text(json.dumps(plain | {"digest": folder.digest(plain)}))
+    (path / folder.DATASET_FILE).write_text(json.dumps(plain | {"digest": folder.digest(plain)}))
     (path / manifest.MANIFEST_FILE).write_text("")
     with pytest.raises(UserError, match="is empty: it holds no images"):
         ImageDataset(path)

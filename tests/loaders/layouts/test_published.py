@@ -18,8 +18,7 @@ from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.folder import open_folder, read_description
 from ident3d.loaders.folders.verify import verify
 from ident3d.loaders.format.shard import read_shard
-from ident3d.loaders.layouts import importing
-from ident3d.loaders.layouts import tar_members as archives
+from ident3d.loaders.layouts import importing, tar_members
 from ident3d.loaders.layouts.exporting import MARK, export
 from ident3d.loaders.layouts.importing import import_
 
@@ -258,10 +257,10 @@ def test_a_small_archive_does_not_fill_the_disk(tmp_path: Path, monkeypatch: pyt
         for k in range(4):
             info, content = member(f"images/{k}.png", bytes(2**20))
             archive.addfile(info, io.BytesIO(content))
-    monkeypatch.setattr(archives, "LEEWAY", 2**21)
+    monkeypatch.setattr(tar_members, "LEEWAY", 2**21)
     with pytest.raises(UserError, match=r"unpacks to more than 2,\d{3},\d{3} bytes"):
         bring(tmp_path / "bomb.tar.gz", tmp_path / "out")
-    monkeypatch.setattr(archives, "RESERVE", 2**60)
+    monkeypatch.setattr(tar_members, "RESERVE", 2**60)
     with pytest.raises(UserError, match="is too full to unpack"):
         bring(tmp_path / "bomb.tar.gz", tmp_path / "out")
     assert not list(tmp_path.glob(".partial*"))
@@ -437,4 +436,4 @@ def test_what_is_not_there_or_not_finished(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is not finished"):
         export(make_dataset(tmp_path / "half", 9, finished=False), tmp_path / "out", **QUIET)
     with pytest.raises(UserError, match="is cut short"):
-        archives.Place(Path(__file__), 0, 10**9).read()
+        tar_members.ByteRange(Path(__file__), 0, 10**9).read()

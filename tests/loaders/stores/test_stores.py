@@ -16,7 +16,7 @@ from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.data_root import ENVIRONMENT_VARIABLE, data_root
-from ident3d.loaders.folders.folder import FILE, SHARDS, local, open_folder
+from ident3d.loaders.folders.folder import DATASET_FILE, SHARDS, local_copy, open_folder
 from ident3d.loaders.folders.packed import pack
 from ident3d.loaders.folders.store_transfer import refuse_strangers
 from ident3d.loaders.folders.verify import verify
@@ -27,7 +27,7 @@ from ident3d.loaders.layouts.importing import import_
 from ident3d.loaders.stores import bounded
 from ident3d.loaders.stores import cache as cached
 from ident3d.loaders.stores.cache import ENTRIES, ORIGIN
-from ident3d.loaders.stores.store import Store, place
+from ident3d.loaders.stores.store import Store, store_or_folder
 from ident3d.looking.info import info
 
 pytest.importorskip("fsspec")
@@ -63,7 +63,7 @@ def upload(folder: Path, store: Store) -> None:
     ],
 )
 def test_an_address_is_a_store_or_a_folder(given: str | Path, meant: Path | Store) -> None:
-    assert place(given) == meant
+    assert store_or_folder(given) == meant
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_an_address_is_a_store_or_a_folder(given: str | Path, meant: Path | Stor
 )
 def test_an_address_that_is_no_plain_folder_is_refused(text: str) -> None:
     with pytest.raises(UserError, match=r"plain address|names the host"):
-        place(text)
+        store_or_folder(text)
 
 
 def test_an_address_that_became_a_path_is_refused_and_makes_no_folder(
@@ -90,7 +90,7 @@ def test_an_address_that_became_a_path_is_refused_and_makes_no_folder(
     monkeypatch.chdir(tmp_path)
     folder = make_dataset(tmp_path / "data", 8)
     for use in (
-        lambda: place(Path("s3://bucket/data")),
+        lambda: store_or_folder(Path("s3://bucket/data")),
         lambda: data_root("s3://bucket"),
         lambda: export(folder, "s3://bucket/out", show_progress=False),
         lambda: import_(folder, "s3://bucket/out", show_progress=False),
@@ -302,9 +302,9 @@ def test_an_unfinished_dataset_is_its_manifest_and_the_entries_beside_it(store: 
 
 def test_two_states_of_a_dataset_do_not_share_a_copy(store: Store, tmp_path: Path) -> None:
     upload(make_dataset(tmp_path / "one", 16, seed=1), store)
-    first = local(store.url)
+    first = local_copy(store.url)
     upload(make_dataset(tmp_path / "two", 16, seed=2), store)
-    assert local(store.url) != first
+    assert local_copy(store.url) != first
     np.testing.assert_array_equal(ImageDataset(store.url).images([3]), ImageDataset(tmp_path / "two").images([3]))
 
 
@@ -329,7 +329,7 @@ def test_a_store_without_conditional_writes_is_written_whole_and_told_of_once(tm
     store = Store(f"local://{tmp_path}/far/data")
     upload(make_dataset(tmp_path / "data", 16), store)
     assert verify(store.url, show_progress=False).sound
-    store.put(FILE, store.get(FILE) or b"")
+    store.put(DATASET_FILE, store.get(DATASET_FILE) or b"")
     assert not list((tmp_path / "far").rglob(".partial-*"))
     store.put("all_latents.npy", b"")
     with pytest.warns(UserWarning, match="is not guarded against a second writer") as told:

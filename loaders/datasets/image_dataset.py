@@ -1,5 +1,6 @@
 """`ImageDataset`: images and their latents by number, as torch tensors or as NumPy arrays."""
 
+import copy
 import operator
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -11,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError, unknown
 from ident3d.loaders.datasets.stored_images import StoredImages
-from ident3d.loaders.folders.folder import differences
+from ident3d.loaders.folders.folder import Folder, differences
 from ident3d.loaders.format.latents_table import joined
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Folders: TypeAlias = Path | str | Sequence[Path | str]
+Folders: TypeAlias = Path | str | Folder | Sequence[Path | str | Folder]
 CLASS = "class"
 
 
@@ -26,7 +27,8 @@ class ImageDataset:
 
     The image tensor is a view of the stored H×W×C bytes, which torch calls channels-last. Latents are raw, in [-1, 1],
     in the order of `names`; where the scene has classes, the class is the last of them. `latents` selects some by name.
-    `transform` is applied to each image tensor. Several folders are joined, one after the other.
+    `transform` is applied to each image tensor. Several folders are joined, one after the other. A folder is given by
+    its path, by its address in a store, or as `open_folder` returned it, which is then not opened again.
 
     A list of numbers gives a whole batch, (images B×C×H×W, latents B×d); a DataLoader's own batches come from
     `__getitems__`. `images` and `latents` give NumPy arrays and need no torch. The folders' packed files are used where
@@ -41,7 +43,7 @@ class ImageDataset:
         transform: "Callable[[Tensor], Tensor] | None" = None,
         packed: bool | None = None,
     ) -> None:
-        paths = [path] if isinstance(path, str | Path) else list(path)
+        paths = [path] if isinstance(path, str | Path | Folder) else list(path)
         if not paths:
             raise UserError("There is no folder to read images from.")
         self.parts = [StoredImages(folder, packed) for folder in paths]
@@ -58,6 +60,16 @@ class ImageDataset:
         self.world = first.world
         self.transform = transform
         self._ends = np.cumsum([part.n for part in self.parts])
+        self._select(latents)
+
+    def with_latents(self, latents: Sequence[str] | None) -> "ImageDataset":
+        """Return the same images with these latents selected by name (None: all). No folder is opened again."""
+        other = copy.copy(self)
+        other.__dict__.pop("names", None)
+        other._select(latents)
+        return other
+
+    def _select(self, latents: Sequence[str] | None) -> None:
         self._wanted = None if latents is None else tuple(latents)
         if not (self._wanted is None or self._wanted):
             raise UserError("Select at least one latent.")

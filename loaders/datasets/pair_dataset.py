@@ -32,12 +32,13 @@ class PairDataset:
     `cond`, `sigma`, `p`, `kappa`, `precision` are those of `ident3d.latents.conditional`; `only` names the
     latents, groups (position, rotation, hue) or views (positions, rotations, hues) that change, `same_class` keeps a
     pair within its class. `space` may repeat what space the latents live in, and must be right. `latents`, `transform`,
-    `packed` are ImageDataset's.
+    `packed` are ImageDataset's. If `images` is an ImageDataset, its folders are not opened again; `transform` and
+    `packed` are then its own.
     """
 
     def __init__(
         self,
-        path: Folders,
+        images: Folders | ImageDataset,
         cond: str = "normal",
         sigma: float | Sequence[float] | None = DEFAULT_SIGMA,
         seed: int = 0,
@@ -56,23 +57,22 @@ class PairDataset:
         transform: "Callable[[Tensor], Tensor] | None" = None,
         packed: bool | None = None,
     ) -> None:
-        self.source = ImageDataset(path, latents=latents, transform=transform, packed=packed)
+        if isinstance(images, ImageDataset):
+            if transform is not None or packed is not None:
+                raise UserError("Give `transform` and `packed` to the ImageDataset, not to the PairDataset made of it.")
+            self.source = images if latents is None else images.with_latents(latents)
+        else:
+            self.source = ImageDataset(images, latents=latents, transform=transform, packed=packed)
         world = self.source.world
         check_space(world, space)
-        check_anchors(world, anchors)
-        widths: dict[str, Any] = {"sigma": sigma, "p": p, "kappa": kappa, "precision": precision, "only": only}
-        positive = world_conditional(world, cond, **widths)
-        raw, classes = self.source.all_latents()
-        if same_class and classes is None:
-            raise UserError("These images have no classes, so pairs cannot be kept within a class.")
-        self.sampler = PairSampler(
-            raw,
-            positive,
+        self.sampler = pair_sampler(
+            self.source,
+            world_conditional(world, cond, sigma, p, kappa, precision, only),
             seed=seed,
+            same_class=same_class,
+            negative=None if negative is None else world_conditional(world, **negative),
             anchors=anchors,
             search=search,
-            classes=classes if same_class else None,
-            negative=None if negative is None else world_conditional(world, **negative),
         )
         self._epoch = shared_number()
         self.length = len(self.source) if length is None else length
@@ -169,10 +169,24 @@ def check_space(world: World, name: str | None) -> None:
         raise UserError(f"The latents of this {world.scene} dataset live on the space {own}, not on {name}.")
 
 
-def check_anchors(world: World, anchors: str) -> None:
-    """Refuse anchors from a marginal that is not uniform on the space."""
-    if anchors == "marginal" and world.causal:
+def pair_sampler(
+    images: ImageDataset,
+    conditional: Conditional,
+    *,
+    seed: int = 0,
+    same_class: bool = False,
+    negative: Conditional | None = None,
+    anchors: str = "rendered",
+    search: str = "exact",
+) -> PairSampler:
+    """Return the sampler of pairs among these images, which must have classes if pairs are kept within a class."""
+    if anchors == "marginal" and images.world.causal:
         raise UserError("The marginal of causal3dident is its graph, which the rendered images follow: use rendered.")
+    raw, classes = images.all_latents()
+    if same_class and classes is None:
+        raise UserError("These images have no classes, so pairs cannot be kept within a class.")
+    within = classes if same_class else None
+    return PairSampler(raw, conditional, seed=seed, anchors=anchors, search=search, classes=within, negative=negative)
 
 
 def world_conditional(

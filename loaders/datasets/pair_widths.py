@@ -12,8 +12,7 @@ from tabulate import tabulate
 from ident3d.errors import UserError
 from ident3d.latents.distributions.differences import difference_cdf, expected_abs_difference
 from ident3d.loaders.datasets.image_dataset import Folders, ImageDataset
-from ident3d.loaders.datasets.pair_dataset import DEFAULT_SIGMA, check_anchors, world_conditional
-from ident3d.loaders.pairs.sampler import PairSampler
+from ident3d.loaders.datasets.pair_dataset import DEFAULT_SIGMA, pair_sampler, world_conditional
 
 BINS = 120
 
@@ -51,7 +50,7 @@ class Realised:
 
 
 def pairs(
-    path: Folders,
+    images: Folders | ImageDataset,
     cond: str = "normal",
     sigma: float | Sequence[float] | None = DEFAULT_SIGMA,
     *,
@@ -68,16 +67,11 @@ def pairs(
     """Draw `count` pairs as PairDataset would, and compare |z̃ - z| with the conditional."""
     if count < 1:
         raise UserError(f"At least one pair must be drawn, not {count}.")
-    data = ImageDataset(path)
-    check_anchors(data.world, anchors)
+    data = images if isinstance(images, ImageDataset) else ImageDataset(images)
     conditional = world_conditional(data.world, cond, sigma, p, kappa, precision, only)
-    latents, classes = data.all_latents()
-    if same_class and classes is None:
-        raise UserError("These images have no classes, so pairs cannot be kept within a class.")
-    within = classes if same_class else None
-    sampler = PairSampler(latents, conditional, seed=seed, anchors=anchors, search=search, classes=within)
+    sampler = pair_sampler(data, conditional, seed=seed, same_class=same_class, anchors=anchors, search=search)
     drawn = sampler.pairs(np.arange(count))
-    z = latents.astype(np.float64)
+    z = sampler.latents.astype(np.float64)
     difference = np.abs(z[drawn.positive] - z[drawn.anchor])
     edges = np.linspace(0, max(float(np.quantile(difference, 0.999)), 1e-9), BINS + 1)
     asked = difference_cdf(conditional, edges, z)

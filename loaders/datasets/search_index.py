@@ -2,13 +2,12 @@
 
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tabulate import tabulate
 
-from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.datasets.image_dataset import Folders, ImageDataset
 from ident3d.loaders.datasets.pair_dataset import world_conditional
 from ident3d.loaders.pairs.index_cache import cached_path
 from ident3d.loaders.pairs.sampler import PairSampler
@@ -47,15 +46,12 @@ class Indexed:
         return tabulate(rows, tablefmt="plain", disable_numparse=True)
 
 
-def index(path: Path | str, search: str = "ivf") -> Indexed:
+def index(images: Folders | ImageDataset, search: str = "ivf") -> Indexed:
     """Build the index of a dataset's latents, or load it from our own cache, and try it on pairs of normal σ = 0.1.
 
     Only `ivf` is kept: a k-d tree (`exact`) and FAISS' flat index (`flat`) are built faster than read.
     """
-    return index_latents(ImageDataset(path), search)
-
-
-def index_latents(data: ImageDataset, search: str) -> Indexed:
+    data = images if isinstance(images, ImageDataset) else ImageDataset(images)
     latents, _ = data.all_latents()
     conditional = world_conditional(data.world, "normal")
     sampler = PairSampler(latents, conditional, search=search)

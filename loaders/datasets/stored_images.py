@@ -57,7 +57,7 @@ def open_shard(folder: Folder, number: int) -> Descriptor:
 class StoredImages:
     """A finished dataset folder; nothing is opened before it is needed, in whichever process needs it."""
 
-    def __init__(self, path: Path | str, packed: bool | None = None) -> None:
+    def __init__(self, path: Path | str | Folder, packed: bool | None = None) -> None:
         self.folder: Folder = open_folder(path)
         self.path = self.folder.path
         description = self.folder.description

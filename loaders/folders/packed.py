@@ -34,7 +34,7 @@ class Packed:
     sha256: str
 
 
-def pack(path: Path | str, *, show_progress: bool = True) -> Packed:
+def pack(path: Path | str | Folder, *, show_progress: bool = True) -> Packed:
     """Write the packed file beside a finished dataset's shards, checking their hashes; a sound one is kept."""
     folder = open_folder(path)
     description = folder.description

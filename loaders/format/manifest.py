@@ -1,5 +1,6 @@
 """``shards.jsonl``: one line per finished shard, appended when the shard is safely on disk."""
 
+import hashlib
 import json
 import os
 import re
@@ -60,7 +61,7 @@ def entry_of(name: str, shard: Shard, data: bytes) -> ShardEntry:
     )
 
 
-def parse_line(line: str) -> ShardEntry:
+def parse_line(line: str | bytes) -> ShardEntry:
     """One manifest line, every field checked: nothing read from disk is trusted."""
     content: dict[str, Any] = json.loads(line)
     content["pixel_sum"] = sums = tuple(content["pixel_sum"])
@@ -76,26 +77,36 @@ def parse_line(line: str) -> ShardEntry:
     return entry
 
 
-def read_lines(folder: Path) -> Iterator[tuple[int, str]]:
+def read_lines(folder: Path) -> Iterator[tuple[int, bytes]]:
     """The manifest's lines with their numbers, one at a time: there may be millions."""
     path = folder / MANIFEST_FILE
     if path.exists():
-        with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
+        with path.open("rb") as file:
             yield from enumerate(file, 1)
 
 
-def read_entries(folder: Path) -> list[ShardEntry]:
-    """The finished shards in order of their images. A last line cut short by a crash is no entry."""
+def read_manifest(folder: Path) -> tuple[list[ShardEntry], str]:
+    """Return the finished shards in order of their images, and the file's sha256, from one reading of the file.
+
+    A last line that a crash cut short is no entry.
+    """
     entries: dict[int, ShardEntry] = {}
+    digest = hashlib.sha256()
     for number, line in read_lines(folder):
-        if not line.endswith("\n"):
+        digest.update(line)
+        if not line.endswith(b"\n"):
             break
         try:
             entry = parse_line(line)
         except DAMAGE as error:
             raise UserError(f"{folder / MANIFEST_FILE} is damaged in line {number} ({error}); {MEND}") from None
         entries[entry.first] = entry
-    return [entries[first] for first in sorted(entries)]
+    return [entries[first] for first in sorted(entries)], digest.hexdigest()
+
+
+def read_entries(folder: Path) -> list[ShardEntry]:
+    """Return the finished shards in order of their images."""
+    return read_manifest(folder)[0]
 
 
 def readable_entries(folder: Path) -> list[ShardEntry]:

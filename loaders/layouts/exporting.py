@@ -90,7 +90,7 @@ def checked_shards(folder: Folder) -> Iterator[Shard]:
 
 def digits_of(folder: Folder) -> dict[str, int]:
     """For each class's suffix, how many digits its images' numbers have: ceil(log10 N)."""
-    classes = StoredImages(folder.path).all_latents()[1]
+    classes = StoredImages(folder).all_latents()[1]
     if classes is None:
         return {"": len(str(max(1, folder.description.n - 1)))}
     return {f"_{c}": len(str(max(1, n - 1))) for c, n in zip(*np.unique(classes, return_counts=True), strict=True)}

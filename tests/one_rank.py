@@ -20,17 +20,17 @@ PRECISION = Precision(DIM, generator=torch.Generator().manual_seed(1)).double()
 
 
 def anisotropic(z: Tensor, z_tilde: Tensor) -> Tensor:
-    return an_info_nce(z, z_tilde, PRECISION(), (gather(z), gather(z_tilde)), first=first_row(z))
+    return an_info_nce(z, z_tilde, PRECISION(), (gather(z), gather(z_tilde)), first_row=first_row(z))
 
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "info_nce": lambda z, z_tilde: info_nce(z, z_tilde, gather(z), normalize=True),
     "delta_1": lambda z, z_tilde: delta_contrastive(z, z_tilde, gather(z), p=1),
     "delta_2": lambda z, z_tilde: delta_contrastive(z, z_tilde, gather(z), p=2),
-    "delta_others": lambda z, z_tilde: delta_contrastive(z, z_tilde, gather(z), own_row=first_row(z)),
+    "delta_others": lambda z, z_tilde: delta_contrastive(z, z_tilde, gather(z), first_row=first_row(z)),
     "alignment_uniformity": lambda z, z_tilde: alignment_uniformity(z, z_tilde, gather(z)),
     "two_views": lambda z, z_tilde: two_view_info_nce(
-        z, z_tilde, (gather(z), gather(z_tilde)), first=first_row(z), tau=0.5
+        z, z_tilde, (gather(z), gather(z_tilde)), first_row=first_row(z), tau=0.5
     ),
     "anisotropic": anisotropic,
 }

@@ -1,12 +1,12 @@
-"""Contrastive losses on codes of anchors, positives and candidates; each returns one value per anchor, to be averaged.
+"""Contrastive losses on codes of anchors, positives and negatives; each returns one value per anchor, to be averaged.
 
-Candidates are what an anchor's positive is told from. By default they are the anchors' own codes: the public code rolls
-the batch by one, so that each of B anchors sees B negatives, among them itself; a sum over all of them does not depend
-on their order, so nothing is rolled here. Codes of all ranks, or of independent samples, may be given instead. Where
-anchors stand among the candidates, `own_row` names the row at which they begin, and each leaves itself out.
+Negatives are what an anchor's positive is compared with. By default they are the anchors' own codes: the public code
+rolls the batch by one, so that each of B anchors sees B negatives, among them itself; a sum over all of them does not
+depend on their order, so nothing is rolled here. Codes of all ranks, or of independent samples, may be given instead.
+If anchors stand among the negatives, `first_row` names the row at which they begin, and each leaves itself out.
 
-The denominator is a log-sum over candidates and the positive. `with_positive=False` leaves the positive out,
-`log_mean=True` divides by the number of terms. Codes may come in 16 bits; all sums are made in float32 or wider.
+The denominator is a log-sum over the negatives and the positive. Codes may come in 16 bits; all sums are made in
+float32 or wider.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,110 +18,214 @@ from torch.nn.functional import normalize as unit
 
 from ident3d.errors import UserError
 from ident3d.training.loop.precision import wide
+from ident3d.training.losses.inputs import Pair, check_codes, check_shape, own_rows, two_views
 from ident3d.training.losses.log_sum import log_sum_dot, log_sum_power
 from ident3d.training.losses.similarities import inner, minus_power
 
 Temperature = float | Tensor
-Pair = tuple[Tensor, Tensor]
 
 
 def info_nce(
     anchors: Tensor,
     positives: Tensor,
-    candidates: Tensor | None = None,
+    negatives: Tensor | None = None,
     *,
     tau: Temperature = 1.0,
     normalize: bool = False,
-    own_row: int | None = None,
-    with_positive: bool = True,
-    log_mean: bool = False,
+    first_row: int | None = None,
 ) -> Tensor:
-    """L_contr: -⟨z, z̃⟩/τ + log(exp ⟨z, z̃⟩/τ + Σ_j exp ⟨z, z_j⁻⟩/τ), on codes of a sphere.
+    """Return L_contr, for codes on a sphere: -⟨z, z̃⟩/τ + log(exp ⟨z, z̃⟩/τ + Σ_j exp ⟨z, z_j⁻⟩/τ).
 
-    anchors, positives (B, d), candidates (N, d) → (B,). `normalize` projects raw codes onto the unit sphere first.
+    Args:
+        anchors: Codes z (B, d).
+        positives: Codes z̃ (B, d); row i is the positive of anchor i.
+        negatives: Codes z⁻ (N, d) that every anchor is compared with; by default the anchors.
+        tau: The temperature τ > 0, a number or a tensor of one value that may be learnt.
+        normalize: Project all codes onto the unit sphere first.
+        first_row: The row of the negatives at which the anchors begin, to leave each anchor out of its own sum.
+
+    Returns:
+        One value per anchor (B,).
+
+    Reference: Zimmermann et al., "Contrastive Learning Inverts the Data Generating Process", ICML 2021.
+
+    Example:
+        >>> import torch
+        >>> from ident3d.losses import info_nce
+        >>> z = torch.eye(3)
+        >>> info_nce(z, z, tau=0.5)
+        tensor([0.8201, 0.8201, 0.8201])
+        >>> info_nce(z, z, tau=0.5, first_row=0)
+        tensor([0.2395, 0.2395, 0.2395])
     """
-    candidates = anchors if candidates is None else candidates
+    check_codes(anchors, positives, negatives)
+    negatives = anchors if negatives is None else negatives
     if normalize:
-        anchors, positives, candidates = (unit(wide(x), dim=1) for x in (anchors, positives, candidates))
-    anchors = wide(anchors) / _positive(tau)
-    log_sum = log_sum_dot(anchors, candidates, skip=_own(anchors, own_row))
-    return _contrast(
-        inner(anchors, positives), log_sum, len(candidates) - (own_row is not None), with_positive, log_mean
-    )
+        anchors, positives, negatives = (unit(wide(x), dim=1) for x in (anchors, positives, negatives))
+    anchors = wide(anchors) / _temperature(tau)
+    skip = None if first_row is None else own_rows(anchors, negatives, first_row)
+    log_sum = log_sum_dot(anchors, negatives, skip=skip)
+    return _contrast(inner(anchors, positives), log_sum)
 
 
 def delta_contrastive(
     anchors: Tensor,
     positives: Tensor,
-    candidates: Tensor | None = None,
+    negatives: Tensor | None = None,
     *,
     p: float = 2.0,
     tau: Temperature = 1.0,
-    root: bool = False,
-    own_row: int | None = None,
-    with_positive: bool = True,
-    log_mean: bool = False,
+    first_row: int | None = None,
 ) -> Tensor:
-    """L_δ-contr: δ(z, z̃)/τ + log(exp -δ(z, z̃)/τ + Σ_j exp -δ(z, z_j⁻)/τ), δ(a, b) = Σ_k |a_k - b_k|^p, p ≥ 1.
+    """Return L_δ-contr: δ(z, z̃)/τ + log(exp -δ(z, z̃)/τ + Σ_j exp -δ(z, z_j⁻)/τ), δ(a, b) = Σ_k |a_k - b_k|^p.
 
-    anchors, positives (B, d), candidates (N, d) → (B,). `root` takes the p-th root of the sum: δ is the Lp norm.
+    Args:
+        anchors: Codes z (B, d).
+        positives: Codes z̃ (B, d); row i is the positive of anchor i.
+        negatives: Codes z⁻ (N, d) that every anchor is compared with; by default the anchors.
+        p: The power of δ, at least 1.
+        tau: The temperature τ > 0, a number or a tensor of one value that may be learnt.
+        first_row: The row of the negatives at which the anchors begin, to leave each anchor out of its own sum.
+
+    Returns:
+        One value per anchor (B,).
+
+    Reference: Zimmermann et al., ICML 2021.
+
+    Example:
+        >>> import torch
+        >>> from ident3d.losses import delta_contrastive
+        >>> z = torch.tensor([[0.0], [1.0], [3.0]])
+        >>> delta_contrastive(z, z + 0.1, p=1)
+        tensor([0.9426, 0.9788, 0.8371])
     """
-    candidates = anchors if candidates is None else candidates
-    power = _at_least_one(p)
-    scale = _positive(tau) ** (-1.0 if root else -1 / power)
-    anchors, positives, candidates = (wide(x) * scale for x in (anchors, positives, candidates))
-    log_sum = log_sum_power(anchors, candidates, p, root=root, skip=_own(anchors, own_row))
-    n = len(candidates) - (own_row is not None)
-    return _contrast(minus_power(anchors, positives, p, root=root), log_sum, n, with_positive, log_mean)
+    check_codes(anchors, positives, negatives)
+    negatives = anchors if negatives is None else negatives
+    # |x/τ^(1/p)|^p = |x|^p/τ: the temperature becomes a unit of length
+    scale = _temperature(tau) ** (-1 / _power(p))
+    anchors, positives, negatives = (wide(x) * scale for x in (anchors, positives, negatives))
+    skip = None if first_row is None else own_rows(anchors, negatives, first_row)
+    log_sum = log_sum_power(anchors, negatives, p, skip=skip)
+    return _contrast(minus_power(anchors, positives, p), log_sum)
 
 
 def two_view_info_nce(
     anchors: Tensor,
     positives: Tensor,
-    candidates: Pair | None = None,
+    negatives: Pair | None = None,
     *,
-    first: int = 0,
+    first_row: int = 0,
     tau: Temperature = 1.0,
     normalize: bool = True,
 ) -> Tensor:
-    """SimCLR's NT-Xent: -⟨u, ũ⟩/τ + log Σ_{v ≠ u} exp ⟨u, v⟩/τ; both views are anchors, v runs over both views.
+    """Return SimCLR's NT-Xent: -⟨u, ũ⟩/τ + log Σ_{v ≠ u} exp ⟨u, v⟩/τ; both views are anchors, v runs over both.
 
-    anchors, positives (B, d) → (2B,), all first views before all second ones; with B samples there are 2B-1 candidates.
-    `candidates` are both views (N, d) of a larger batch, in which this one begins at row `first`.
+    Args:
+        anchors: Codes of the first views (B, d).
+        positives: Codes of the second views (B, d).
+        negatives: Both views, each (N, d), of a larger batch that holds this one; by default this one.
+        first_row: The row of the larger batch at which this one begins.
+        tau: The temperature τ > 0, a number or a tensor of one value that may be learnt.
+        normalize: Project all codes onto the unit sphere first.
+
+    Returns:
+        One value per view (2B,), all first views before all second ones.
+
+    Reference: Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020.
+
+    Example:
+        >>> import torch
+        >>> from ident3d.losses import two_view_info_nce
+        >>> views = torch.eye(3)
+        >>> two_view_info_nce(views, views, tau=0.5)
+        tensor([0.4327, 0.4327, 0.4327, 0.4327, 0.4327, 0.4327])
     """
+    check_codes(anchors, positives)
     ours = torch.cat([wide(anchors), wide(positives)])
-    theirs = ours if candidates is None else torch.cat([wide(view) for view in candidates])
+    theirs = ours if negatives is None else torch.cat([wide(view) for view in two_views(anchors, negatives)])
     if normalize:
         ours, theirs = unit(ours, dim=1), unit(theirs, dim=1)
-    ours = ours / _positive(tau)
-    # theirs holds N first views, then N second views: where ours stand among them
-    rows = first + torch.arange(len(anchors), device=ours.device)
+    ours = ours / _temperature(tau)
+    # theirs holds N first views, then N second views: the rows at which ours stand among them
+    rows = own_rows(anchors, theirs[: len(theirs) // 2], first_row)
     itself = torch.cat([rows, len(theirs) // 2 + rows])
     return log_sum_dot(ours, theirs, skip=itself) - inner(ours, theirs[itself.roll(len(anchors))])
 
 
 def alignment(anchors: Tensor, positives: Tensor, *, p: float = 2.0) -> Tensor:
-    """Σ_k |z_k - z̃_k|^p: how near a pair's codes are. anchors, positives (B, d) → (B,)."""
-    return -minus_power(anchors, positives, _at_least_one(p))
+    """Return Σ_k |z_k - z̃_k|^p: how far apart the codes of a pair are.
+
+    Args:
+        anchors: Codes z (B, d).
+        positives: Codes z̃ (B, d).
+        p: The power, at least 1.
+
+    Returns:
+        One value per anchor (B,).
+
+    Example:
+        >>> import torch
+        >>> from ident3d.losses import alignment
+        >>> alignment(torch.tensor([[0.0, 1.0]]), torch.tensor([[3.0, -1.0]]))
+        tensor([13.])
+    """
+    check_codes(anchors, positives)
+    return -minus_power(anchors, positives, _power(p))
 
 
-def uniformity(anchors: Tensor, candidates: Tensor | None = None, *, p: float = 2.0) -> Tensor:
-    """log (1/N) Σ_j exp -Σ_k |z_k - z_jk⁻|^p: how crowded an anchor's code is. (B, d), (N, d) → (B,)."""
-    candidates = anchors if candidates is None else candidates
-    return log_sum_power(anchors, candidates, _at_least_one(p)) - log(len(candidates))
+def uniformity(anchors: Tensor, negatives: Tensor | None = None, *, p: float = 2.0) -> Tensor:
+    """Return log (1/N) Σ_j exp -Σ_k |z_k - z_jk⁻|^p: how crowded the place of an anchor's code is.
+
+    Args:
+        anchors: Codes z (B, d).
+        negatives: Codes z⁻ (N, d); by default the anchors.
+        p: The power, at least 1.
+
+    Returns:
+        One value per anchor (B,); 0 if all codes are equal, lower if they are spread out.
+
+    Example:
+        >>> import torch
+        >>> from ident3d.losses import uniformity
+        >>> uniformity(torch.tensor([[0.0], [0.0], [9.0]]))
+        tensor([-0.4055, -0.4055, -1.0986])
+    """
+    check_codes(anchors, None, negatives)
+    negatives = anchors if negatives is None else negatives
+    return log_sum_power(anchors, negatives, _power(p)) - log(len(negatives))
 
 
 def alignment_uniformity(
-    anchors: Tensor, positives: Tensor, candidates: Tensor | None = None, *, alpha: float = 0.5, p: float = 2.0
+    anchors: Tensor, positives: Tensor, negatives: Tensor | None = None, *, alpha: float = 0.5, p: float = 2.0
 ) -> Tensor:
-    """L_AU(α, p): (1-α) alignment(z, z̃) + α uniformity(z, z⁻), on all coordinates. → (B,).
+    """Return L_AU(α, p): (1-α) alignment(z, z̃) + α uniformity(z, z⁻), on all coordinates.
 
-    The public code averages over anchors inside the logarithm and over candidates outside: the same where the
-    candidates are the anchors, else `uniformity(candidates, anchors)`.
+    The public code averages over anchors inside the logarithm and over negatives outside: the same if the negatives
+    are the anchors, else `uniformity(negatives, anchors)`.
+
+    Args:
+        anchors: Codes z (B, d).
+        positives: Codes z̃ (B, d); row i is the positive of anchor i.
+        negatives: Codes z⁻ (N, d); by default the anchors.
+        alpha: The share α of uniformity, between 0 and 1.
+        p: The power of both terms, at least 1.
+
+    Returns:
+        One value per anchor (B,).
+
+    Reference: Wang and Isola, "Understanding Contrastive Representation Learning through Alignment and Uniformity on
+    the Hypersphere", ICML 2020.
+
+    Example:
+        >>> import torch
+        >>> from ident3d.losses import alignment_uniformity
+        >>> z = torch.tensor([[0.0], [2.0]])
+        >>> alignment_uniformity(z, z + 0.5, alpha=0.25)
+        tensor([0.0188, 0.0188])
     """
     if not 0 <= alpha <= 1:
-        raise UserError(f"α shares out alignment and uniformity, so it lies between 0 and 1, not at {alpha:g}.")
-    return (1 - alpha) * alignment(anchors, positives, p=p) + alpha * uniformity(anchors, candidates, p=p)
+        raise UserError(f"alpha shares out alignment and uniformity; it lies between 0 and 1, not at {alpha:g}.")
+    return (1 - alpha) * alignment(anchors, positives, p=p) + alpha * uniformity(anchors, negatives, p=p)
 
 
 def hard_negatives(
@@ -131,22 +235,57 @@ def hard_negatives(
     similarity: Callable[[Tensor, Tensor], Tensor] = inner,
     others: Tensor | None = None,
 ) -> Tensor:
-    """-s(z, z̃) + log(exp s(z, z̃) + Σ_m exp s(z, z_m⁻) + exp o): every anchor has its own negatives z_m⁻.
+    """Return -s(z, z̃) + log(exp s(z, z̃) + Σ_m exp s(z, z_m⁻) + exp o): every anchor has negatives of its own.
 
-    anchors, positives (B, d), negatives (B, M, d) → (B,). Negatives of one anchor may come from a conditional around
-    it: with precisions Λ⁺ for positives and Λ⁻ for negatives, the best s has precision Λ⁺ - Λ⁻. `others` (B,) is the
-    log-sum o over candidates that all anchors share, such as `log_sum_dot(anchors, candidates)`; none by default.
+    Negatives of one anchor may come from a conditional around it: with precisions Λ⁺ for positives and Λ⁻ for
+    negatives, the best s has precision Λ⁺ - Λ⁻.
+
+    Args:
+        anchors: Codes z (B, d).
+        positives: Codes z̃ (B, d); row i is the positive of anchor i.
+        negatives: Codes z⁻ (B, M, d), M of them for every anchor.
+        similarity: A function s of two tensors (..., d) that broadcast, such as `inner` or a partial `minus_power`.
+        others: The log-sum o (B,) over negatives that all anchors share, such as `log_sum_dot(z, codes)`; none by
+            default.
+
+    Returns:
+        One value per anchor (B,).
+
+    Example:
+        >>> import torch
+        >>> from ident3d.losses import hard_negatives
+        >>> z = torch.eye(2)
+        >>> hard_negatives(z, z, negatives=torch.stack([z, -z], dim=1))
+        tensor([0.7586, 0.7586])
     """
-    positive = similarity(anchors, positives)
+    check_codes(anchors, positives)
+    check_shape("negatives", negatives, len(anchors), "M", anchors.shape[1])
+    if others is not None:
+        check_shape("others", others, len(anchors))
     own = similarity(anchors[:, None], negatives).logsumexp(1)
-    log_sum = own if others is None else torch.logaddexp(own, others)
-    return _contrast(positive, log_sum, negatives.shape[1], True, False)
+    return _contrast(similarity(anchors, positives), own if others is None else torch.logaddexp(own, others))
 
 
 def ensemble(
     losses: Sequence[Callable[[Tensor, Tensor], Tensor]], views: Sequence[Pair], weights: Sequence[float] | None = None
 ) -> Tensor:
-    """Σ_m w_m mean L_m(z_m, z̃_m), Σ_m w_m = 1: one encoder, several ways to draw pairs, each with a loss of its own."""
+    """Return Σ_m w_m mean L_m(z_m, z̃_m), Σ_m w_m = 1: one encoder, several ways to draw pairs, a loss for each.
+
+    Args:
+        losses: Functions of anchors and positives that return one value per anchor.
+        views: As many pairs of anchors and positives, each (B_m, d).
+        weights: As many numbers of at least 0, which are divided by their sum; equal ones by default.
+
+    Returns:
+        The weighted mean, a tensor of no dimensions.
+
+    Example:
+        >>> import torch
+        >>> from ident3d.losses import alignment, ensemble
+        >>> z = torch.zeros(4, 2)
+        >>> ensemble([alignment, alignment], [(z, z + 1), (z, z + 2)], weights=[3, 1])
+        tensor(3.5000)
+    """
     weights = [1.0] * len(losses) if weights is None else weights
     if not len(losses) == len(views) == len(weights) or not losses:
         counts = f"{len(losses)} losses, {len(views)} views and {len(weights)} weights"
@@ -157,25 +296,20 @@ def ensemble(
     return torch.stack([w / sum(weights) * mean for w, mean in zip(weights, means, strict=True)]).sum()
 
 
-def _own(anchors: Tensor, row: int | None) -> Tensor | None:
-    """The rows of the candidates at which the anchors stand, beginning at `row`."""
-    return None if row is None else row + torch.arange(len(anchors), device=anchors.device)
+def _contrast(positive: Tensor, log_sum: Tensor) -> Tensor:
+    """-s⁺ + the log-sum over the negatives and the positive."""
+    return torch.logaddexp(positive, log_sum) - positive
 
 
-def _contrast(positive: Tensor, log_sum: Tensor, n: int, with_positive: bool, log_mean: bool) -> Tensor:
-    """-s⁺ + log-sum over n negatives, with or without the positive, as a sum or a mean."""
-    if with_positive:
-        log_sum = torch.logaddexp(positive, log_sum)
-    return log_sum - positive - (log(n + with_positive) if log_mean else 0.0)
-
-
-def _positive(tau: Temperature) -> Temperature:
+def _temperature(tau: Temperature) -> Temperature:
+    if isinstance(tau, Tensor) and tau.numel() != 1:
+        raise UserError(f"tau must be one number, not a tensor of the shape {tuple(tau.shape)}.")
     if isinstance(tau, float | int) and not tau > 0:
-        raise UserError(f"A temperature τ is above 0, not {tau:g}.")
+        raise UserError(f"A temperature tau is above 0, not {tau:g}.")
     return tau
 
 
-def _at_least_one(p: float) -> float:
+def _power(p: float) -> float:
     if not 1 <= p < inf:
-        raise UserError(f"The power p of an L_δ loss is a number of at least 1, not {p:g}.")
+        raise UserError(f"The power p of a loss is a number of at least 1, not {p:g}.")
     return p

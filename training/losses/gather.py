@@ -1,13 +1,13 @@
 """Negatives from all ranks: gathering codes with their gradients.
 
-Every rank averages the loss over its own anchors, with everybody's codes as candidates:
+Every rank averages the loss over its own anchors, with the codes of all ranks as negatives:
 
     z, z̃ = f(x), f(x̃)
     delta_contrastive(z, z̃, gather(z)).mean()
-    two_view_info_nce(z, z̃, (gather(z), gather(z̃)), first=first_row(z)).mean()
+    two_view_info_nce(z, z̃, (gather(z), gather(z̃)), first_row=first_row(z)).mean()
 
 DistributedDataParallel then averages the parameters' gradients over ranks: exactly the gradient of the mean over the
-joint batch. Where nothing is distributed, `gather` gives back what it is given.
+joint batch. If nothing is distributed, `gather` returns what it is given.
 """
 
 from collections.abc import Iterable
@@ -25,9 +25,19 @@ def distributed() -> bool:
 
 
 def gather(codes: Tensor) -> Tensor:
-    """(B, d) of this rank → (ranks · B, d) of all, in order of ranks; B is the same on every rank.
+    """Return the codes of all ranks, with gradients: a rank's codes receive those from the losses of all ranks.
 
-    A rank's codes receive gradients from the losses of all ranks.
+    Args:
+        codes: Codes of this rank (B, d), with the same B on every rank.
+
+    Returns:
+        Codes of all ranks (ranks · B, d), in order of ranks.
+
+    Example:
+        >>> import torch
+        >>> from ident3d.losses import gather
+        >>> gather(torch.zeros(8, 5)).shape  # outside torch.distributed
+        torch.Size([8, 5])
     """
     if not distributed():
         return codes
@@ -36,12 +46,25 @@ def gather(codes: Tensor) -> Tensor:
 
 
 def first_row(codes: Tensor) -> int:
-    """Where this rank's rows begin in what `gather` returns."""
+    """Return the row at which this rank's codes begin in what `gather` returns.
+
+    Args:
+        codes: Codes of this rank (B, d), with the same B on every rank.
+
+    Returns:
+        rank · B, or 0 if nothing is distributed.
+
+    Example:
+        >>> import torch
+        >>> from ident3d.losses import first_row
+        >>> first_row(torch.zeros(8, 5))
+        0
+    """
     return dist.get_rank() * len(codes) if distributed() else 0
 
 
 def average_gradients(parameters: Iterable[Tensor]) -> None:
-    """The mean of the gradients over ranks, for parameters of a loss that DistributedDataParallel does not know of."""
+    """Replace gradients by their mean over ranks, for a loss's parameters, unknown to DistributedDataParallel."""
     if not distributed():
         return
     for parameter in parameters:

@@ -1,6 +1,6 @@
-"""log Σ_j exp s(a_i, b_j) over all candidates b_j, fused: neither a B×B×d nor a B×B tensor outlives its rows.
+"""log Σ_j exp s(a_i, b_j) over all negatives b_j, fused: neither a B×N×d nor a B×N tensor outlives its rows.
 
-Every contrastive loss compares each of B anchors with each of N candidates. Here the similarities are made for a few
+Every contrastive loss compares each of B anchors with each of N negatives. Here the similarities are made for a few
 anchors at a time, summed, and thrown away; the backward pass makes them again. Memory grows with (B + N)·d instead of
 B·N·d, and what is being worked on stays in the processor's cache (`ident3d bench losses`).
 """
@@ -13,42 +13,78 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ident3d.training.loop.precision import wide
+from ident3d.training.losses.inputs import check_shape
 
-# similarities held at once: 1 MB of float32 for a CPU's cache; enough to fill a GPU
+# Similarities held at once: 1 MB of float32 stays in a CPU's cache, 64 MB are enough work for a GPU.
 CPU_BLOCK, GPU_BLOCK = 2**18, 2**24
 
 
 def log_sum_dot(a: Tensor, b: Tensor, skip: Tensor | None = None) -> Tensor:
-    """log Σ_j exp ⟨a_i, b_j⟩ for a (B, d), b (N, d) → (B,). `skip` (B,) names one candidate that row i leaves out."""
-    return _log_sum(a, b, None, False, skip)
+    """Return log Σ_j exp ⟨a_i, b_j⟩, in memory that grows with B + N instead of B·N.
 
+    Args:
+        a: Codes (B, d).
+        b: Codes (N, d).
+        skip: One row of b (B,) for each row of a, which that row leaves out.
 
-def log_sum_power(a: Tensor, b: Tensor, p: float, *, root: bool = False, skip: Tensor | None = None) -> Tensor:
-    """log Σ_j exp -Σ_k |a_ik - b_jk|^p for a (B, d), b (N, d), p ≥ 1 → (B,); `root` takes the p-th root of the Σ_k.
+    Returns:
+        One value per row of a (B,).
 
-    `skip` (B,) names one candidate that row i leaves out. Gradients at distance zero are zero.
+    Example:
+        >>> import torch
+        >>> from ident3d.losses import log_sum_dot
+        >>> log_sum_dot(torch.eye(2), torch.zeros(3, 2))
+        tensor([1.0986, 1.0986])
     """
-    return _log_sum(a, b, float(p), root, skip)
+    return _log_sum(a, b, None, skip)
 
 
-def _log_sum(a: Tensor, b: Tensor, p: float | None, root: bool, skip: Tensor | None) -> Tensor:
+def log_sum_power(a: Tensor, b: Tensor, p: float, *, skip: Tensor | None = None) -> Tensor:
+    """Return log Σ_j exp -Σ_k |a_ik - b_jk|^p, in memory that grows with B + N instead of B·N.
+
+    Args:
+        a: Codes (B, d).
+        b: Codes (N, d).
+        p: The power, at least 1; gradients at distance zero are zero.
+        skip: One row of b (B,) for each row of a, which that row leaves out.
+
+    Returns:
+        One value per row of a (B,).
+
+    Example:
+        >>> import torch
+        >>> from ident3d.losses import log_sum_power
+        >>> log_sum_power(torch.zeros(1, 2), torch.tensor([[1.0, 1.0], [0.0, 0.0]]), p=2)
+        tensor([0.1269])
+    """
+    return _log_sum(a, b, float(p), skip)
+
+
+def _log_sum(a: Tensor, b: Tensor, p: float | None, skip: Tensor | None) -> Tensor:
+    check_shape("a", a, "B", "d")
+    check_shape("b", b, "N", a.shape[1])
+    if skip is not None:
+        check_shape("skip", skip, len(a))
     a, b = wide(a), wide(b)
-    if p == 2 and not root:  # distances do not depend on the origin; near the points, less is cancelled
+    # Squared distances are made of products that cancel. They do not depend on the origin: near the points, the
+    # products are small and less of them cancels.
+    if p == 2:
         origin = b.detach().mean(0)
         a, b = a - origin, b - origin
-    result: Tensor = _LogSum.apply(a, b, p, root, skip)  # type: ignore[no-untyped-call]
+    result: Tensor = _LogSum.apply(a, b, p, skip)  # type: ignore[no-untyped-call]
     return result
 
 
 class _LogSum(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor, p: float | None, root: bool, skip: Tensor | None) -> Tensor:
+    def forward(ctx: Any, a: Tensor, b: Tensor, p: float | None, skip: Tensor | None) -> Tensor:
         result = a.new_empty(len(a))
+        # Inside autocast the products would be made in 16 bits, in the backward pass as well.
         with torch.autocast(a.device.type, enabled=False):
             for rows in _blocks(a, b):
-                result[rows] = _similarity(a, b, p, root, skip, rows)[0].logsumexp(1)
+                result[rows] = _similarity(a, b, p, skip, rows).logsumexp(1)
         ctx.save_for_backward(a, b, result)
-        ctx.p, ctx.root, ctx.skip = p, root, skip
+        ctx.p, ctx.skip = p, skip
         return result
 
     @staticmethod
@@ -56,27 +92,27 @@ class _LogSum(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         a, b, result = ctx.saved_tensors
         with torch.autocast(a.device.type, enabled=False):
-            return *_gradients(a, b, ctx.p, ctx.root, ctx.skip, result, grad), None, None, None
+            return *_gradients(a, b, ctx.p, ctx.skip, result, grad), None, None
 
 
 def _gradients(
-    a: Tensor, b: Tensor, p: float | None, root: bool, skip: Tensor | None, result: Tensor, grad: Tensor
+    a: Tensor, b: Tensor, p: float | None, skip: Tensor | None, result: Tensor, grad: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Gradients for a and b of Σ_i grad_i result_i: the similarities once more, block by block."""
-    columns = b.T.contiguous()  # products with tall, thin matrices are several times faster along their columns
+    # Products with tall, thin matrices are several times faster along their columns.
+    columns = b.T.contiguous()
     grad_a, grad_columns = torch.empty_like(a), torch.zeros_like(columns)
-    result = result.clamp_min(torch.finfo(a.dtype).min)  # a row without candidates sums to log 0, and pulls at nothing
+    # A row without negatives sums to log 0 = -∞. Clamped, its weights are 0 instead of NaN, and it pulls at nothing.
+    result = result.clamp_min(torch.finfo(a.dtype).min)
     for rows in _blocks(a, b):
-        similarity, power = _similarity(a, b, p, root, skip, rows)
+        similarity = _similarity(a, b, p, skip, rows)
         # w_ij = ∂L/∂s_ij: row i's gradient, shared out by the softmax of its similarities
         w = similarity.sub_(result[rows, None]).exp_().mul_(grad[rows, None])
         if p is None:
             grad_a[rows] = w @ columns.T
             grad_columns.addmm_(a[rows].T, w)
             continue
-        if root:  # ∂Σ^(1/p)/∂Σ = Σ^(1/p-1) / p, and 0 where the distance is 0
-            w = torch.where(power > 0, w * power.pow(1 / p - 1) / p, 0)
-        if p == 2 and not root:  # a root's w is large near 0, where a product of matrices would cancel
+        if p == 2:
             grad_a[rows] = 2 * (w @ columns.T - w.sum(1, keepdim=True) * a[rows])
             grad_columns.addmm_(a[rows].T, w, alpha=2).addcmul_(w.sum(0), columns, value=-2)
             continue
@@ -94,18 +130,17 @@ def _blocks(a: Tensor, b: Tensor) -> Iterator[slice]:
     return (slice(first, first + step) for first in range(0, len(a), step))
 
 
-def _similarity(
-    a: Tensor, b: Tensor, p: float | None, root: bool, skip: Tensor | None, rows: slice
-) -> tuple[Tensor, Tensor]:
-    """s(a_i, b_j) for the given rows, and for p-distances Σ_k |a_ik - b_jk|^p as well (the same tensor if unused)."""
+def _similarity(a: Tensor, b: Tensor, p: float | None, skip: Tensor | None, rows: slice) -> Tensor:
+    """s(a_i, b_j) for the given rows of a and all of b."""
     if p is None:
-        power = similarity = a[rows] @ b.T
+        similarity = a[rows] @ b.T
+    elif p == 2:
+        similarity = _squares(a[rows], b).neg_()
     else:
-        power = _squares(a[rows], b) if p == 2 and not root else _powers(a[rows], b, p)
-        similarity = power.pow(1 / p).neg_() if root else power.neg_()
+        similarity = _powers(a[rows], b, p).neg_()
     if skip is not None:
         similarity.scatter_(1, skip[rows, None], -torch.inf)
-    return similarity, power
+    return similarity
 
 
 def _squares(a: Tensor, b: Tensor) -> Tensor:
@@ -131,7 +166,7 @@ def _powers(a: Tensor, b: Tensor, p: float) -> Tensor:
 
 
 def _differences(a: Tensor, b: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """k and a_ik - b_jk, for each dimension k; the tensor is made once and may be overwritten by whoever gets it."""
+    """k and a_ik - b_jk, for each dimension k; one tensor serves all k and may be overwritten."""
     columns_a, columns_b = a.T.contiguous(), b.T.contiguous()
     difference = a.new_empty(len(a), len(b))
     for k in range(a.shape[1]):

@@ -67,16 +67,18 @@ class Objective(nn.Module):
         z, z_tilde = codes.chunk(2)
         own_row = first_row(z) if s.candidates == OTHERS else None
         if self.name == "infonce":
-            return info_nce(z, z_tilde, gather(z), tau=s.tau, own_row=own_row)
+            return info_nce(z, z_tilde, gather(z), tau=s.tau, first_row=own_row)
         if self.name == "delta":
-            return delta_contrastive(z, z_tilde, gather(z), p=s.model_p or 2.0, tau=s.tau, own_row=own_row)
+            return delta_contrastive(z, z_tilde, gather(z), p=s.model_p or 2.0, tau=s.tau, first_row=own_row)
         if self.name == "au":
             return alignment_uniformity(z, z_tilde, gather(z), alpha=s.alpha, p=s.model_p or 2.0)
         joint = gather(z), gather(z_tilde)
         if self.name == "simclr":
-            return two_view_info_nce(z, z_tilde, joint, first=first_row(z), tau=s.tau)
+            return two_view_info_nce(z, z_tilde, joint, first_row=first_row(z), tau=s.tau)
         if self.precision is not None:
-            return an_info_nce(z, z_tilde, self.precision(), joint, first=first_row(z), normalize=s.space == "sphere")
+            return an_info_nce(
+                z, z_tilde, self.precision(), joint, first_row=first_row(z), normalize=s.space == "sphere"
+            )
         return self.of_own(codes, z, z_tilde, joint[0])
 
     def of_own(self, codes: Tensor, *given: Tensor) -> Tensor:

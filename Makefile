@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check test-base format clean
+.PHONY: demo test check docs test-base format clean
 
 demo: $(READY)
 	$(BIN)/ident3d doctor
@@ -24,7 +24,14 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	tools/typecheck
-	$(BIN)/pytest -q --no-cov -p no:randomly tests/test_import_rules.py
+	$(BIN)/pytest -q --no-cov -p no:randomly tests/test_import_rules.py tests/test_docs.py
+	$(BIN)/yamllint --strict .github mkdocs.yml CITATION.cff
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(MAKE) docs
+
+# The documentation site, into site/: a broken link or a name without a docstring page fails
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 # The base install alone (no bpy, numpy 2), on Python 3.11 or newer: make test-base PYTHON=python3.13
 test-base:
@@ -39,4 +46,4 @@ $(READY): pyproject.toml constraints.txt tools/setup
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) .venv-base .build build *.egg-info
+	rm -rf $(VENV) .venv-base .build build dist site *.egg-info

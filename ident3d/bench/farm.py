@@ -80,7 +80,7 @@ def bench_farm(
     """Render `images` images a worker with each number of workers; rates are between the first image and the last.
 
     With `scheduler`, the same numbers of plain processes that know nothing of each other come first, and last the
-    workers of a scheduler begun as docs/cluster.md does.
+    workers of a scheduler begun as docs/how-to/cluster.md does.
     """
     recipe.check()
     if images < 10 or min(workers) < 1:

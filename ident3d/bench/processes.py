@@ -29,7 +29,7 @@ class Served:
 
 @contextmanager
 def served(workers: int) -> Iterator[Served]:
-    """``dask scheduler`` and so many ``dask worker``s, as docs/cluster.md has one start them, on loopback."""
+    """``dask scheduler`` and so many ``dask worker``s, as docs/how-to/cluster.md has one start them, on loopback."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "scheduler.json"
         words = ["scheduler", "--host", "tcp://127.0.0.1:0", "--no-dashboard", "--scheduler-file", str(file)]

@@ -58,7 +58,7 @@ def render(
       ident3d render --n 250000                               the training set of 3DIdent
       ident3d render --n 25000 --split test                   its test set
       ident3d render --n 10000 --size 64 --fix rotation=0     a small study
-      ident3d render --n 250000 --scheduler tls://host:8786   on a cluster; docs/cluster.md has recipes
+      ident3d render --n 250000 --scheduler tls://host:8786   on a cluster; docs/how-to/cluster.md has recipes
     """
     recipe, cluster = recipe_of(settings), cluster_of(settings)
     cluster.check()

@@ -54,7 +54,7 @@ def score(
     """Score codes against the true latents that they should identify.
 
     Prints a line per score with what it is identified up to, the values per latent, and which scores were left out
-    and why. docs/metrics.md explains every score.
+    and why. docs/reference/metrics.md explains every score.
     """
     from ident3d.metrics.scoring import score as score_arrays
 

@@ -120,5 +120,5 @@ def warning_for(address: str) -> str | None:
         return None
     return (
         f"{address} is not encrypted: anyone who reaches it can run code on its workers and change images unnoticed. "
-        "docs/cluster.md shows how to set up TLS."
+        "docs/how-to/cluster.md shows how to set up TLS."
     )

@@ -47,7 +47,7 @@ def hosts() -> Iterator[tuple[str, ...]]:
 
 @pytest.fixture
 def certificates(tmp_path: Path) -> dict[str, Path]:
-    """One self-signed certificate for all, as docs/cluster.md has one make it."""
+    """One self-signed certificate for all, as docs/how-to/cluster.md has one make it."""
     made = Security.temporary()
     files = {"ca": made.tls_ca_file, "cert": made.tls_client_cert, "key": made.tls_client_key}
     for name, content in files.items():

@@ -1,0 +1,153 @@
+"""What README and docs say about the program is true: commands, options, imports, links."""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+from ident3d.cli import main
+
+TOP = Path(__file__).parent.parent
+PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").rglob("*.md"))]
+SHELL = ("bash", "console", "")  # "": an indented block
+# options of other programs that the pages name: dask scheduler and worker, docker, pip
+FOREIGN = {
+    "--tls-ca-file", "--nthreads", "--nworkers", "--memory-limit", "--lifetime", "--lifetime-stagger",
+    "--lifetime-restart", "--no-dashboard", "--host", "--port", "--resources", "--gres", "--shm-size",
+    "--nproc-per-node",
+}  # fmt: skip
+# names that a page on renaming or on old tables has to mention
+FORMER = {"--candidates", "--precision"}
+# names that land within the hour; this line goes then
+COMING = {"--dtype", "--negatives", "--lambda", "--lambda-lr", "--variant", "evaluate", "MixingSettings"}
+
+
+def blocks(text: str) -> Iterator[tuple[str, str]]:
+    """The fenced and indented code blocks of a page, each with its language; indented ones have none."""
+    fenced = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    for found in fenced.finditer(text):
+        yield found[1] or "text", found[2]
+    for found in re.finditer(r"(?:^    [^ \-*|].*\n)+", fenced.sub("", text), re.MULTILINE):
+        yield "", found[0]
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """Every call of ident3d on the page, in blocks and inline, as words after ``ident3d``."""
+    text = page.read_text(encoding="utf-8")
+    lines = [
+        line.strip()
+        for language, block in blocks(text)
+        if language in SHELL
+        for line in re.sub(r"\\\n", " ", block).splitlines()
+    ]
+    lines += [re.sub(r"\s+", " ", code) for code in re.findall(r"(?<!`)`([^`]+)`(?!`)", text)]
+    for line in lines:
+        for part in line.split(";"):
+            found = re.search(r"(?:^|-m )ident3d ([a-z].*)", part.strip())
+            if found:
+                yield shlex.split(found[1].replace("…", ""), comments=True)
+
+
+@cache
+def command(words: tuple[str, ...]) -> click.Command | None:
+    """The command that the words name: a command, or one of a group's."""
+    found: click.Command | None = main
+    for word in words:
+        if not isinstance(found, click.Group):
+            return found
+        found = found.get_command(click.Context(found), word)
+        if found is None:
+            return None
+    return found
+
+
+def options(found: click.Command) -> set[str]:
+    named = [option for param in found.params for option in (*param.opts, *param.secondary_opts)]
+    return {option for option in named if option.startswith("-")} | {"--help", "-h"}
+
+
+@cache
+def every_option() -> set[str]:
+    context = click.Context(main)
+    found = options(main) | {"--version"}
+    for name in main.list_commands(context):
+        one = main.get_command(context, name)
+        assert one is not None
+        found |= options(one)
+        if isinstance(one, click.Group):
+            for sub in one.list_commands(context):
+                found |= options(one.get_command(context, sub) or one)
+    return found
+
+
+def mistakes_in(words: list[str]) -> list[str]:
+    """Names in a call of ident3d that do not exist."""
+    if words[0] == "COMMAND":
+        return []
+    group = words[0] == "bench" and len(words) > 1 and not words[1].startswith("-")
+    found = command(tuple(words[: 2 if group else 1]))
+    if found is None:
+        return [f"there is no command {' '.join(words[:2])}"]
+    given = {word.partition("=")[0] for word in words if word.startswith("--")}
+    return [f"{words[0]} has no {option}" for option in sorted(given - options(found) - COMING)]
+
+
+def test_a_wrong_command_and_a_wrong_option_are_found() -> None:
+    assert mistakes_in(["rendre", "--n", "3"])
+    assert mistakes_in(["render", "--number", "3"]) == ["render has no --number"]
+    assert mistakes_in(["bench", "farms"])
+    assert not mistakes_in(["bench", "farm", "--workers", "1,2"])
+    assert not mistakes_in(["train", "DIR", "--fixed"])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TOP)))
+def test_every_command_and_option_that_a_page_names_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    wrong = [mistake for words in commands(page) for mistake in mistakes_in(words)]
+    inline = set(re.findall(r"`(--[a-z0-9][a-z0-9-]*)", text))
+    assert not wrong
+    assert not inline - every_option() - FOREIGN - FORMER - COMING
+
+
+def test_pages_name_commands_at_all() -> None:
+    named = {words[0] for page in PAGES for words in commands(page)}
+    assert set(main.list_commands(click.Context(main))) - named <= {"bench"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TOP)))
+def test_every_import_of_a_page_exists(page: Path) -> None:
+    for language, block in blocks(page.read_text(encoding="utf-8")):
+        if language != "python":
+            continue
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("ident3d"):
+                module = import_module(str(node.module))
+                assert all(hasattr(module, alias.name) for alias in node.names), ast.unparse(node)
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ident3d":
+                assert hasattr(import_module("ident3d"), node.attr) or node.attr in COMING, node.attr
+
+
+def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
+    readme = (TOP / "README.md").read_text(encoding="utf-8")
+    assert readme.count("\n") <= 120
+    for number in ("2102.08850", "2106.04619", "2407.00143"):
+        assert number in readme
+    for page in (TOP / "README.md", TOP / "CONTRIBUTING.md"):
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+            assert target.startswith("https://") or (TOP / target).exists(), target
+
+
+def test_pages_use_no_private_metaphors() -> None:
+    for page in PAGES:
+        assert not re.search(r"\b(house|rooms?|front door)\b", page.read_text(encoding="utf-8"), re.IGNORECASE), page
+
+
+def test_pictures_are_small() -> None:
+    for picture in (TOP / "docs" / "pictures").iterdir():
+        assert picture.stat().st_size < 550_000, picture.name

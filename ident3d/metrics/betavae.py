@@ -66,7 +66,7 @@ def beta_vae_score(
             first, second = shared_rows(levels, factor, some.size * batch, generator)
             distance = np.abs(codes[first] - codes[second])
             features[some] = distance.reshape(some.size, batch, -1).mean(axis=1)
-    return _classified(features[:points], labels[:points], features[points:], labels[points:], factors.size)
+    return _score_features(features[:points], labels[:points], features[points:], labels[points:], factors.size)
 
 
 def beta_vae_from_pairs(
@@ -84,10 +84,10 @@ def beta_vae_from_pairs(
         raise UserError("The shared factors to fit and to evaluate must both be names or both be numbers.")
     index, _ = class_labels(np.concatenate([fit_labels, labels]), "labels")
     fit_index, index = np.split(index, [len(fit_labels)])
-    return _classified(fit_features, fit_index, features, index, np.unique(fit_index).size)
+    return _score_features(fit_features, fit_index, features, index, np.unique(fit_index).size)
 
 
-def _classified(
+def _score_features(
     fit_features: Floats, fit_labels: Integers, features: Floats, labels: Integers, factors: int
 ) -> BetaVae:
     if np.unique(fit_labels).size < 2:

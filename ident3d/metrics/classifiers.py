@@ -53,13 +53,13 @@ def class_accuracy(
 
     Reference: von Kügelgen et al., NeurIPS 2021 (class of Causal-3DIdent).
     """
-    values, codes = labelled(classes, h, "classes", "codes h")
+    values, codes = class_rows(classes, h, "classes", "codes h")
     if test is None:
         first, second = halves(len(values), seed)
         fit_values, fit_codes, values, codes = values[first], codes[first], values[second], codes[second]
     else:
         fit_values, fit_codes = values, codes
-        values, codes = labelled(*test, "test classes", "test codes")
+        values, codes = class_rows(*test, "test classes", "test codes")
         if codes.shape[1] != fit_codes.shape[1] or (values.dtype.kind in "US") != (fit_values.dtype.kind in "US"):
             raise UserError("The test arrays must have the columns and the kind of class of the arrays to fit on.")
     known, labels = np.unique(np.concatenate([fit_values, values]), return_inverse=True)
@@ -114,7 +114,7 @@ def logistic(features: Floats, labels: Integers) -> LogisticRegression:
     return LogisticRegression(max_iter=2000).fit(features, labels)
 
 
-def labelled(classes: ArrayLike, h: ArrayLike, class_name: str, code_name: str) -> tuple[NDArray[Any], Floats]:
+def class_rows(classes: ArrayLike, h: ArrayLike, class_name: str, code_name: str) -> tuple[NDArray[Any], Floats]:
     """Class values and codes with equally many rows."""
     labels, known = class_labels(classes, class_name)
     codes = matrix(h, code_name)

@@ -61,7 +61,7 @@ def mcc(
         matrix = coordinate_correlation(latents, codes, max_rows=max_rows, seed=seed)
     else:
         matrix = correlation_matrix(latents, codes, ranks=correlation == "spearman")
-    return matched(matrix, varies(latents))
+    return match_codes(matrix, varies(latents))
 
 
 def correlation_matrix(z: Floats, h: Floats, *, ranks: bool = False) -> Floats:
@@ -72,7 +72,7 @@ def correlation_matrix(z: Floats, h: Floats, *, ranks: bool = False) -> Floats:
     return np.clip(matrix, -1, 1)
 
 
-def matched(correlation: Floats, moving: Flags) -> Mcc:
+def match_codes(correlation: Floats, moving: Flags) -> Mcc:
     """The best one-to-one assignment on |correlation|, for the latents that vary (`moving`)."""
     strength = np.abs(correlation)
     assignment = np.full(len(strength), -1, dtype=np.int64)

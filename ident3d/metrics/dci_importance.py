@@ -29,7 +29,7 @@ FACTOR_ERRORS, CODE_ERRORS = 3.0, 2.0
 
 @dataclass(frozen=True, eq=False)
 class Dci(Score):
-    """The headline is disentanglement. `importance` is (k, d); `informativeness` is held out, `..._fit` is not.
+    """The headline is disentanglement. `importance` is (d, k); `informativeness` is held out, `..._fit` is not.
 
     Per factor, informativeness is the accuracy of a discrete and the R² of a continuous or periodic factor.
     """
@@ -52,18 +52,19 @@ def dci(
     test: tuple[ArrayLike, ArrayLike] | None = None,
     seed: int = 0,
 ) -> Dci:
-    """Disentanglement Σ_j w_j (1 - H_d(R_j·)) and completeness Σ_i w_i (1 - H_k(R_·i)) of the importances R (k, d).
+    """Return disentanglement Σ_j w_j (1 - H_d(R_·j)) and completeness Σ_i w_i (1 - H_k(R_i·)) of importances R (d, k).
 
-    H_b is the entropy, to base b, of a row or column of R divided by its sum, and w its share of the sum of R. Both
+    H_b is the entropy, to base b, of a column or row of R divided by its sum, and w its share of the sum of R. Both
     in [0, 1]: 1 if each code matters to one factor (disentanglement), if each factor needs one code (completeness).
-    Informativeness is the mean held-out accuracy or R²: higher is better, not the paper's error.
+    Informativeness is the mean held-out accuracy or R² of the model that the importances come from: higher is better,
+    not the paper's error, and `importance` changes it as well.
 
-    R_ji by `importance`: `"permutation"` the drop in held-out score of a random forest when code j is shuffled, 0
+    R_ij by `importance`: `"permutation"` the drop in held-out score of a random forest when code j is shuffled, 0
     unless the forest beats the best constant guess of the factor by 3 standard errors and the drop exceeds 2 of its
     own, so that unrelated codes score D = C = 0; `"forest"` the impurity importance of that forest;
     `"boosting"` the importance of gradient boosting with scikit-learn's defaults, as in disentanglement_lib, several
     times slower for discrete factors. Only values of one kind compare: impurity importances spread over noise codes
-    and come out lower. Columns sum to one, but for `"permutation"`, where they tell how well the factor is predicted.
+    and come out lower. Rows sum to one, but for `"permutation"`, where they tell how well the factor is predicted.
 
     Conventions: a code or factor of no importance has weight 0 (the reference adds 1e-11 to the same end). Constant
     factors are left out.
@@ -81,20 +82,20 @@ def dci(
     moving = np.flatnonzero(goal.moving)
     if moving.size < 2 or fit.shape[1] < 2:
         raise UserError(f"DCI needs two codes and two factors that vary; there are {fit.shape[1]} and {moving.size}.")
-    matters = np.zeros((fit.shape[1], len(data.kinds)))
+    matters = np.zeros((len(data.kinds), fit.shape[1]))
     held, fitted = np.full(len(data.kinds), np.nan), np.full(len(data.kinds), np.nan)
     for i in moving.tolist():
         kind = data.kinds[i]
         target_fit, target = (_target(columns[:, i], kind, goal, i) for columns in (data.rows.z_fit, data.rows.z))
-        models = _fitted(fit, target_fit, importance, kind, seed)
+        models = _fit_models(fit, target_fit, importance, kind, seed)
         losses = _losses(models, scored, target, kind)
         fitted[i], held[i] = 1 - _losses(models, fit, target_fit, kind).mean(), 1 - losses.mean()
         if importance == "permutation":
-            matters[:, i] = _drops(models, scored, target, kind, losses, seed)
+            matters[i] = _drops(models, scored, target, kind, losses, seed)
         else:
-            matters[:, i] = np.mean([model.feature_importances_ for model in models], axis=0)
-    disentanglement, per_code = concentration(matters[:, moving])
-    completeness, per_factor = concentration(matters[:, moving].T)
+            matters[i] = np.mean([model.feature_importances_ for model in models], axis=0)
+    disentanglement, per_code = concentration(matters[moving].T)
+    completeness, per_factor = concentration(matters[moving])
     per_latent = np.full(len(data.kinds), np.nan)
     per_latent[moving] = per_factor
     return Dci(
@@ -112,7 +113,7 @@ def dci(
 def concentration(importance: ArrayLike) -> tuple[float, Floats]:
     """Σ_r w_r s_r and s_r = 1 - H(row r) / log(columns), w_r the row's share of the total; a zero row has s = w = 0.
 
-    On importances (k, d) this is disentanglement and its value per code; on their transpose, completeness.
+    On importances (d, k) this is completeness and its value per latent; on their transpose, disentanglement.
     """
     table = matrix(importance, "importances")
     if table.shape[1] < 2 or (table < 0).any():
@@ -133,7 +134,7 @@ def _target(column: Floats, kind: Kind, goal: Standardized, i: int) -> Floats:
     return circle(column, float(kind)) if is_periodic(kind) else (column - goal.mean[i]) / goal.scale[i]
 
 
-def _fitted(codes: Floats, target: Any, importance: Importance, kind: Kind, seed: int) -> list[Any]:
+def _fit_models(codes: Floats, target: Any, importance: Importance, kind: Kind, seed: int) -> list[Any]:
     """The fitted model; two of them for boosting of a periodic factor, which takes one output at a time."""
     if importance != "boosting":
         forest = RandomForestClassifier if kind == "discrete" else RandomForestRegressor

@@ -69,7 +69,7 @@ def factor_vae_score(
         rows = batch_of_level(levels, factor, mine.size, batch, generator)
         for some, part in zip(np.array_split(mine, 16), np.array_split(rows, 16), strict=True):
             variance[some] = codes[part].var(axis=1, ddof=1)
-    return _voted(codes, variance, labels, votes, latents.shape[1], threshold)
+    return _score_votes(codes, variance, labels, votes, latents.shape[1], threshold)
 
 
 def factor_vae_from_batches(
@@ -87,10 +87,12 @@ def factor_vae_from_batches(
     batches, labels = zip(*(_batches(*part, width=codes.shape[1]) for part in (fit, evaluation)), strict=True)
     variance = np.concatenate([part.var(axis=1, ddof=1) for part in batches])
     both = np.concatenate(labels)
-    return _voted(codes, variance, both, len(labels[0]), int(both.max()) + 1, threshold)
+    return _score_votes(codes, variance, both, len(labels[0]), int(both.max()) + 1, threshold)
 
 
-def _voted(codes: Floats, variance: Floats, labels: Integers, fitted: int, factors: int, threshold: float) -> FactorVae:
+def _score_votes(
+    codes: Floats, variance: Floats, labels: Integers, fitted: int, factors: int, threshold: float
+) -> FactorVae:
     global_variance = codes.var(axis=0, ddof=1)
     active = varies(codes) & (np.sqrt(global_variance) >= threshold)
     if not active.any():

@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike
 
 from ident3d.errors import UserError
 from ident3d.metrics.factors import CODE_BINS, FACTOR_BINS, Binning, Kind, bins_of, levels_of
-from ident3d.metrics.inputs import Floats, Integers, mean_over_varying, pair
+from ident3d.metrics.inputs import Floats, Integers, lead_of_best, mean_over_varying, pair
 from ident3d.metrics.result import Score
 
 
 @dataclass(frozen=True, eq=False)
 class Mig(Score):
-    """Mutual information gap. `mutual_information` is (k, d) in nats, `per_latent` NaN for a constant factor."""
+    """Mutual information gap. `mutual_information` is (d, k) in nats, `per_latent` NaN for a constant factor."""
 
     per_latent: Floats
     mutual_information: Floats
@@ -23,7 +23,10 @@ class Mig(Score):
 
 @dataclass(frozen=True, eq=False)
 class Modularity(Score):
-    """Mean modularity of the codes. `per_code` is NaN for a code that was left out, having no information at all."""
+    """Mean modularity of the codes. `per_code` is NaN for a code that was left out, having no information at all.
+
+    `mutual_information` is (d, k) in nats.
+    """
 
     per_code: Floats
     mutual_information: Floats
@@ -51,8 +54,7 @@ def mig(
     Locatello et al., "Challenging Common Assumptions", ICML 2019 (binning).
     """
     information, entropy = _information(z, h, kinds, bins, factor_bins, binning)
-    ordered = np.sort(np.vstack([np.zeros((1, information.shape[1])), information]), axis=0)
-    gap = ordered[-1] - ordered[-2]
+    gap = lead_of_best(information)
     per_latent = np.divide(gap, entropy, out=np.full_like(gap, np.nan), where=entropy > 0)
     return Mig(mean_over_varying(per_latent), per_latent, information, entropy)
 
@@ -78,12 +80,12 @@ def modularity(
     Reference: Ridgeway and Mozer, "Learning Deep Disentangled Embeddings with the F-Statistic Loss", NeurIPS 2018.
     """
     information, entropy = _information(z, h, kinds, bins, factor_bins, binning)
-    squared = np.square(information[:, entropy > 0])
-    factors = squared.shape[1]
+    squared = np.square(information[entropy > 0])
+    factors = len(squared)
     if factors < 2:
         raise UserError(f"Modularity compares factors; it needs at least two that vary, there are {factors}.")
-    largest = squared.max(axis=1)
-    surplus = (squared.sum(axis=1) - largest) / (factors - 1)
+    largest = squared.max(axis=0)
+    surplus = (squared.sum(axis=0) - largest) / (factors - 1)
     informative = largest > 0
     missing = 0.0 if count_constant else np.nan
     ratio = np.divide(surplus, largest, out=np.zeros_like(largest), where=informative)
@@ -94,7 +96,7 @@ def modularity(
 
 
 def mutual_information(codes: Integers, levels: Integers) -> tuple[Floats, Floats]:
-    """Plug-in mutual information (k, d) of binned codes and factor levels, and the entropy (d,) of each factor; nats.
+    """Plug-in mutual information (d, k) of binned codes and factor levels, and the entropy (d,) of each factor; nats.
 
     I = Σ_ab p_ab log p_ab / (p_a p_b) from the joint histogram. One pass per code counts its joints with all factors.
     """
@@ -102,14 +104,14 @@ def mutual_information(codes: Integers, levels: Integers) -> tuple[Floats, Float
     height, width = int(codes.max()) + 1, int(levels.max()) + 1
     offset = np.arange(d) * (width * height)
     cells = levels * height + offset
-    information = np.empty((codes.shape[1], d))
+    information = np.empty((d, codes.shape[1]))
     entropy = np.array([_entropy(np.bincount(column) / rows) for column in levels.T])
     for j, code in enumerate(codes.T):
         joint = np.bincount((cells + code[:, None]).ravel(), minlength=d * width * height).reshape(d, width, height)
         probability = joint / rows
         expected = probability.sum(axis=2, keepdims=True) * probability.sum(axis=1, keepdims=True)
         ratio = np.divide(probability, expected, out=np.ones_like(probability), where=joint > 0)
-        information[j] = (probability * np.log(ratio)).sum(axis=(1, 2))
+        information[:, j] = (probability * np.log(ratio)).sum(axis=(1, 2))
     information[information < 1e-12] = 0  # round-off of independent or constant columns
     return information, entropy
 

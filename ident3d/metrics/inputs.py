@@ -148,6 +148,12 @@ def halves(rows: int, seed: int | None) -> tuple[Integers, Integers]:
     return order[: rows // 2], order[rows // 2 :]
 
 
+def lead_of_best(table: Floats) -> Floats:
+    """How far the largest value of each row is ahead of the second largest, which is 0 if there is only one."""
+    ordered = np.sort(np.hstack([np.zeros((len(table), 1)), table]), axis=1)
+    return np.asarray(ordered[:, -1] - ordered[:, -2])
+
+
 def mean_over_varying(per_latent: Floats) -> float:
     """Mean over the latents that vary; NaN marks the others."""
     defined = per_latent[~np.isnan(per_latent)]

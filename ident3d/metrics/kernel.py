@@ -37,14 +37,17 @@ Kernel = Literal["rbf", "linear"]
 
 @dataclass(frozen=True, eq=False)
 class KernelRidgeR2(Score):
-    """Mean held-out R². `best` is the chosen (alpha, gamma) of each latent, gamma NaN for the linear kernel.
+    """Mean held-out R². `alphas` and `gammas` are the grid that was tried; gamma is NaN for the linear kernel.
 
-    `cv_r2` (alphas, gammas, d) is the cross-validated R² the choice was made on; it is empty when there was nothing to
-    choose. `true` and `predicted` are the scored rows in the units of z.
+    `best` (d, 2) is the chosen (alpha, gamma) of each latent, and `cv_r2` (alphas, gammas, d) the cross-validated R²
+    that the choice was made on; it is empty if there was nothing to choose. `true` and `predicted` are the scored rows
+    in the units of z.
     """
 
     per_latent: Floats
     fit_score: float
+    alphas: Floats
+    gammas: Floats
     best: Floats
     cv_r2: Floats
     true: Floats = field(repr=False)
@@ -88,10 +91,12 @@ def kernel_ridge_r2(
     for name, numbers in (("alphas", alphas), ("gammas", grid if kernel == "rbf" else [1.0])):
         if not len(numbers) or not all(0 < number < np.inf for number in numbers):
             raise UserError(f"{name} must hold at least one number, all finite and above 0; it is {list(numbers)}.")
-    rows = _thinned(rows_to_use(z, h, test, split=test is None, seed=seed), max_rows, seed)
+    rows = _thin(rows_to_use(z, h, test, split=test is None, seed=seed), max_rows, seed)
     # Factorisations this small gain little from threads, and on a busy machine threads cost ten times the CPU time.
     with threadpool_limits(1, user_api="blas"):
-        return _searched(rows, kernel, alphas, grid, folds, per_latent, standardized if standardize else _as_given)
+        return _search_and_score(
+            rows, kernel, alphas, grid, folds, per_latent, standardized if standardize else _as_given
+        )
 
 
 def coordinate_correlation(z: Floats, h: Floats, *, max_rows: int, seed: int) -> Floats:
@@ -108,7 +113,7 @@ def coordinate_correlation(z: Floats, h: Floats, *, max_rows: int, seed: int) ->
     return matrix
 
 
-def _searched(
+def _search_and_score(
     rows: Rows,
     kernel: Kernel,
     alphas: Sequence[float],
@@ -121,7 +126,7 @@ def _searched(
     latents, codes = measure(rows.z_fit), measure(rows.h_fit)
     distances = _affinity(codes.columns, codes.columns, kernel)
     if len(alphas) * len(gammas) > 1:
-        cv_r2 = _cross_validated(distances, latents.columns, kernel, alphas, gammas, folds)
+        cv_r2 = _cross_validate(distances, latents.columns, kernel, alphas, gammas, folds)
         choice = _choice(cv_r2, latents.moving, per_latent)
     else:
         cv_r2, choice = np.empty((0, 0, latents.columns.shape[1])), [(0, 0)] * latents.columns.shape[1]
@@ -137,10 +142,11 @@ def _searched(
     r2 = 1 - unexplained(rows.z, predicted)
     fit_r2 = 1 - unexplained(rows.z_fit, fitted * latents.scale + latents.mean)
     best = np.array([(alphas[a], gammas[g]) for a, g in choice])
-    return KernelRidgeR2(mean_over_varying(r2), r2, mean_over_varying(fit_r2), best, cv_r2, rows.z, predicted)
+    grid = np.array(alphas, np.float64), np.array(gammas, np.float64)
+    return KernelRidgeR2(mean_over_varying(r2), r2, mean_over_varying(fit_r2), *grid, best, cv_r2, rows.z, predicted)
 
 
-def _thinned(rows: Rows, max_rows: int, seed: int | None) -> Rows:
+def _thin(rows: Rows, max_rows: int, seed: int | None) -> Rows:
     if max_rows < 4:
         raise UserError(f"max_rows must be at least 4; it is {max_rows}.")
     generator = np.random.default_rng(seed or 0)
@@ -176,7 +182,7 @@ def _dual(gram: Floats, targets: Floats, alpha: float) -> Floats:
         raise UserError(f"alpha = {alpha} is too small for these codes: the kernel matrix is singular.") from error
 
 
-def _cross_validated(
+def _cross_validate(
     affinity: Floats, latents: Floats, kernel: Kernel, alphas: Sequence[float], gammas: Sequence[float], folds: int
 ) -> Floats:
     """R² (alphas, gammas, d) averaged over contiguous folds."""

@@ -1,14 +1,16 @@
 """Identified up to a linear or an orthogonal map: linear R², affine fit and orthogonal fit."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ident3d.errors import UserError
+from ident3d.errors import UserError, unknown
 from ident3d.metrics.inputs import Floats, mean_over_varying, pair, rows_to_use, standardized, varies
 from ident3d.metrics.result import Score
+
+Regressors = Literal["codes", "latents"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,12 +27,14 @@ class LinearR2(Score):
     true: Floats = field(repr=False)
     predicted: Floats = field(repr=False)
 
-    def adjusted(self, count: Literal["codes", "latents"] = "codes") -> float:
-        """1 - (1 - R²)(n - 1)/(n - p - 1), with n rows and p regressors.
+    def adjusted(self, count: Regressors = "codes") -> float:
+        """Return 1 - (1 - R²)(n - 1)/(n - p - 1), with n rows and p regressors.
 
         p is the number of codes, as the correction is derived for. The cl-ica code sets p to the number of true
         latents instead, which is `count="latents"`; the two agree when there are as many codes as latents.
         """
+        if count not in get_args(Regressors):
+            raise unknown("number of regressors", count, get_args(Regressors))
         if self.held_out:
             raise UserError("Adjusted R² corrects a score on the fitted rows; a held-out R² needs no correction.")
         regressors = self.codes if count == "codes" else self.per_latent.size
@@ -41,7 +45,10 @@ class LinearR2(Score):
 
 @dataclass(frozen=True, eq=False)
 class FitResidual(Score):
-    """Relative residual of the best map of a family, 0 for a perfect fit; ẑ = h @ weights + offset."""
+    """Relative residual of the best map of a family, 0 for a perfect fit.
+
+    The map is ẑ = h @ weights.T + offset: `weights` is (d, k), as in `torch.nn.Linear`.
+    """
 
     per_latent: Floats
     weights: Floats
@@ -112,7 +119,7 @@ def affine_residual(z: ArrayLike, h: ArrayLike) -> FitResidual:
         raise UserError("Every latent is constant, so there is nothing to identify.")
     variance = np.square(target.scale[target.moving] / target.scale[target.moving].max())
     score = float(np.sqrt(fraction[target.moving] @ variance / variance.sum()))
-    return FitResidual(score, np.sqrt(fraction), weights, offset)
+    return FitResidual(score, np.sqrt(fraction), weights.T, offset)
 
 
 def orthogonal_residual(z: ArrayLike, h: ArrayLike, *, scale: bool = True, center: bool = True) -> FitResidual:
@@ -130,7 +137,7 @@ def orthogonal_residual(z: ArrayLike, h: ArrayLike, *, scale: bool = True, cente
     width = max(latents.shape[1], codes.shape[1])
     z_mean = latents.mean(axis=0) if center else np.zeros(latents.shape[1])
     h_mean = codes.mean(axis=0) if center else np.zeros(codes.shape[1])
-    z_wide, h_wide = _padded(latents - z_mean, width), _padded(codes - h_mean, width)
+    z_wide, h_wide = _pad(latents - z_mean, width), _pad(codes - h_mean, width)
     z_size = float(np.abs(z_wide).max())
     if z_size == 0:
         raise UserError("Every latent is zero, so there is nothing to identify.")
@@ -148,8 +155,8 @@ def orthogonal_residual(z: ArrayLike, h: ArrayLike, *, scale: bool = True, cente
     own[~varies(latents)] = np.nan
     per_latent = np.sqrt(parts / own)
     score = float(np.sqrt(np.square(residual).sum() / np.square(z_wide).sum()))
-    return FitResidual(score, per_latent, weights, z_mean - h_mean @ weights)
+    return FitResidual(score, per_latent, weights.T, z_mean - h_mean @ weights)
 
 
-def _padded(columns: Floats, width: int) -> Floats:
+def _pad(columns: Floats, width: int) -> Floats:
     return np.pad(columns, ((0, 0), (0, width - columns.shape[1])))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ident3d.errors import UserError
-from ident3d.metrics.correlation import Mcc, correlation_matrix, matched
+from ident3d.metrics.correlation import Mcc, correlation_matrix, match_codes
 from ident3d.metrics.factors import Kind, angles, circle, is_periodic
 from ident3d.metrics.inputs import Floats, mean_over_varying, pair, rows_to_use, standardized, varies
 from ident3d.metrics.linear import affine_map
@@ -49,7 +49,7 @@ def circular_correlation(
         raise UserError(f"convention must be one of {', '.join(get_args(Circular))}; it is {convention!r}.")
     moving, alive = varies(latents), varies(codes)
     matrix = _fisher_lee(a, b) if convention == "fisher-lee" else _jammalamadaka(a, b)
-    return matched(np.clip(np.where(np.outer(moving, alive), matrix, 0), -1, 1), moving)
+    return match_codes(np.clip(np.where(np.outer(moving, alive), matrix, 0), -1, 1), moving)
 
 
 def periodic_r2(

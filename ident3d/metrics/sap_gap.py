@@ -9,21 +9,21 @@ from sklearn.svm import LinearSVC
 
 from ident3d.errors import UserError
 from ident3d.metrics.factors import FACTOR_BINS, Kind, kinds_of, level_rows
-from ident3d.metrics.inputs import Flags, Floats, mean_over_varying, pair, standardized, varies
+from ident3d.metrics.inputs import Flags, Floats, lead_of_best, mean_over_varying, pair, standardized, varies
 from ident3d.metrics.periodic import squared_correlation
 from ident3d.metrics.result import Score
 
 
 @dataclass(frozen=True, eq=False)
 class Sap(Score):
-    """Mean gap; `matrix` (k, d) has the score of every code for every factor."""
+    """Mean gap; `matrix` (d, k) has the score of every code for every factor."""
 
     per_latent: Floats
     matrix: Floats
 
 
 def sap(z: ArrayLike, h: ArrayLike, *, kinds: Sequence[Kind] | None = None) -> Sap:
-    """Continuous SAP: (1/d) Σ_i (S_first,i - S_second,i), S_ji the squared correlation of code j with factor i.
+    """Continuous SAP: (1/d) Σ_i (S_first,i - S_second,i), S_ij the squared correlation of code j with factor i.
 
     First and second are the two codes with the largest S for factor i (0 for a second code that is not there). In
     [0, 1]; 1 if each factor is an affine function of exactly one code and uncorrelated with the others. For a periodic
@@ -33,7 +33,7 @@ def sap(z: ArrayLike, h: ArrayLike, *, kinds: Sequence[Kind] | None = None) -> S
     Observations", ICLR 2018; `continuous_factors=True` in disentanglement_lib.
     """
     latents, codes = pair(z, h)
-    return _gap(squared_correlation(latents, codes, kinds_of(latents, kinds)).T, varies(latents))
+    return _gap(squared_correlation(latents, codes, kinds_of(latents, kinds)), varies(latents))
 
 
 def sap_discrete(
@@ -46,7 +46,7 @@ def sap_discrete(
     test: tuple[ArrayLike, ArrayLike] | None = None,
     seed: int = 0,
 ) -> Sap:
-    """Discrete SAP: as `sap`, with S_ji the held-out accuracy of a linear classifier of factor i from code j alone.
+    """Discrete SAP: as `sap`, with S_ij the held-out accuracy of a linear classifier of factor i from code j alone.
 
     The classifier is a linear support vector machine, one-vs-rest, squared hinge, C = 0.01, classes balanced.
     In [0, 1]. Continuous and periodic factors are cut into `factor_bins` levels. Its d·k fits make it the slow one.
@@ -62,18 +62,17 @@ def sap_discrete(
         scale = standardized(fit)
         fit, scored = scale.columns, (scored - scale.mean) / scale.scale
     moving = np.array([np.unique(labels).size > 1 for labels in data.levels_fit.T])
-    matrix = np.zeros((fit.shape[1], data.levels.shape[1]))
+    matrix = np.zeros((data.levels.shape[1], fit.shape[1]))
     for i in np.flatnonzero(moving):
         for j in range(fit.shape[1]):
             model = LinearSVC(C=0.01, class_weight="balanced", dual="auto", random_state=seed)
             model.fit(fit[:, j : j + 1], data.levels_fit[:, i])
-            matrix[j, i] = np.mean(model.predict(scored[:, j : j + 1]) == data.levels[:, i])
+            matrix[i, j] = np.mean(model.predict(scored[:, j : j + 1]) == data.levels[:, i])
     return _gap(matrix, moving)
 
 
 def _gap(matrix: Floats, moving: Flags) -> Sap:
     if not moving.any():
         raise UserError("Every latent is constant, so there is nothing to identify.")
-    ordered = np.sort(np.vstack([np.zeros((1, matrix.shape[1])), matrix]), axis=0)
-    per_latent = np.where(moving, ordered[-1] - ordered[-2], np.nan)
+    per_latent = np.where(moving, lead_of_best(matrix), np.nan)
     return Sap(mean_over_varying(per_latent), per_latent, matrix)

@@ -15,7 +15,7 @@ from ident3d.errors import UserError, unknown
 from ident3d.metrics.augmentation import parameter_arrays
 from ident3d.metrics.blocks import block_columns
 from ident3d.metrics.catalogue import CATALOGUE, Data, enough_rows
-from ident3d.metrics.classifiers import ClassAccuracy, labelled
+from ident3d.metrics.classifiers import ClassAccuracy, class_rows
 from ident3d.metrics.correlation import mcc
 from ident3d.metrics.factors import Kind, is_periodic, kinds_of
 from ident3d.metrics.inputs import pair
@@ -66,14 +66,14 @@ def score(
     latents, codes = pair(z, h)
     checked = kinds_of(latents, kinds)
     names = _names(latent_names, latents.shape[1])
-    chosen, named = chosen_scores(metrics)
+    chosen, named = choose_scores(metrics)
     if resamples:
         check_request(resamples, level)
     if not 0 <= seed < 2**32:
         raise UserError(f"seed must be between 0 and 2**32 - 1; it is {seed}.")
     # what was given must be sound, or its mistake would hide among the scores that are left out
     if classes is not None:
-        labelled(classes, codes, "classes", "codes h")
+        class_rows(classes, codes, "classes", "codes h")
     if augmentations is not None:
         parameter_arrays(augmentations, len(codes))
     for given, width in ((blocks, latents.shape[1]), (code_blocks, codes.shape[1])):
@@ -119,7 +119,7 @@ def score(
     return Report(scores, intervals, left_out, matching, names, settings, cpu_seconds)
 
 
-def chosen_scores(metrics: str | Sequence[str]) -> tuple[list[str], bool]:
+def choose_scores(metrics: str | Sequence[str]) -> tuple[list[str], bool]:
     """The names to compute, in the order of the catalogue, and whether they were named one by one."""
     if metrics == "all":
         return list(CATALOGUE), False

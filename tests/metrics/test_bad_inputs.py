@@ -169,6 +169,8 @@ def test_options_out_of_range() -> None:
         metrics.linear_r2(Z, H, test=(Z, H[:, :2]))
     with pytest.raises(UserError, match="needs no correction"):
         metrics.linear_r2(Z, H, split=True).adjusted()
+    with pytest.raises(UserError, match="codes, latents"):
+        metrics.linear_r2(Z, H).adjusted("latent")  # type: ignore[arg-type]
 
 
 def test_classes_that_cannot_be_learnt() -> None:

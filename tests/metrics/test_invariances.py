@@ -61,11 +61,11 @@ def test_residuals_see_no_map_of_their_family(data: Arrays) -> None:
 def test_residual_maps_give_the_residual(data: Arrays) -> None:
     z, h, _ = data
     fit = metrics.affine_residual(z, h)
-    missed = z - h @ fit.weights - fit.offset
+    missed = z - h @ fit.weights.T - fit.offset
     assert fit.score == pytest.approx(np.linalg.norm(missed) / np.linalg.norm(z - z.mean(axis=0)), abs=1e-9)
     if z.shape[1] == h.shape[1]:
         turn = metrics.orthogonal_residual(z, h)
-        missed = z - h @ turn.weights - turn.offset
+        missed = z - h @ turn.weights.T - turn.offset
         assert turn.score == pytest.approx(np.linalg.norm(missed) / np.linalg.norm(z - z.mean(axis=0)), abs=1e-7)
         assert fit.score <= turn.score + 1e-7
 
@@ -182,6 +182,25 @@ def test_counting_scores_see_no_permutation_and_stay_in_bounds(data: Arrays) -> 
         assert score(z, h[:, order]).score == pytest.approx(before, abs=1e-9)
 
 
+def test_every_matrix_has_a_row_per_latent_and_a_column_per_code() -> None:
+    rng = np.random.default_rng(13)
+    z = rng.integers(4, size=(400, 3)).astype(float)
+    h = np.column_stack([z[:, 0], rng.normal(size=(400, 3)), z[:, 2]])  # code 0 is latent 0, code 4 is latent 2
+    tables = {
+        "mcc": metrics.mcc(z, h).correlation,
+        "mig": metrics.mig(z, h).mutual_information,
+        "modularity": metrics.modularity(z, h).mutual_information,
+        "sap": metrics.sap(z, h).matrix,
+        "sap_discrete": metrics.sap_discrete(z, h).matrix,
+        "dci": metrics.dci(z, h).importance,
+        "affine": metrics.affine_residual(z, h).weights,
+        "votes": metrics.factor_vae_score(z, h, batch=16, votes=400, evaluation_votes=200).votes,
+    }
+    for name, table in tables.items():
+        assert table.shape == (3, 5), name
+        assert np.abs(table)[[0, 2]].argmax(axis=1).tolist() == [0, 4], name
+
+
 @law
 @given(mixtures(least=2))
 def test_equal_mass_bins_see_no_increasing_map(data: Arrays) -> None:
@@ -220,7 +239,7 @@ def test_perfect_codes_score_one() -> None:
     for importance in ("permutation", "forest"):
         result = metrics.dci(z, h, importance=importance)
         assert min(result.score, result.completeness, result.informativeness) > 0.97
-    assert result.importance.argmax(axis=0).tolist() == [2, 0, 1]
+    assert result.importance.argmax(axis=1).tolist() == [2, 0, 1]
 
 
 def test_scores_of_independent_codes_are_at_chance() -> None:
@@ -261,7 +280,7 @@ def test_dci_gives_a_factor_that_no_code_predicts_no_importance() -> None:
     z, noise = rng.uniform(size=(2, 500, 3))
     result = metrics.dci(z, np.column_stack([z[:, 0], noise]))
     assert result.importance[0, 0] > 1
-    assert not result.importance[:, 1:].any()
+    assert not result.importance[1:].any()
     assert (result.informativeness_per_latent[1:] < 0.05).all()
 
 

@@ -119,6 +119,9 @@ def test_kernel_ridge_joint_search() -> None:
     agrees("kernel_ridge/joint", "r2_test", result.score)
     agrees("kernel_ridge/joint", "r2_train", result.fit_score)
     agrees("kernel_ridge/joint", "cv_mean_r2", result.cv_r2.mean(axis=2).ravel())
+    assert result.cv_r2.shape[:2] == (len(result.alphas), len(result.gammas))
+    at = np.unravel_index(result.cv_r2.mean(axis=2).argmax(), result.cv_r2.shape[:2])
+    assert result.best.tolist() == [[result.alphas[at[0]], result.gammas[at[1]]]] * len(result.per_latent)
     for alpha, gamma in result.best:
         agrees("kernel_ridge/joint", "best_alpha", alpha)
         agrees("kernel_ridge/joint", "best_gamma", gamma)
@@ -165,7 +168,7 @@ def test_mig(name: str) -> None:
     z, h, _ = factor_arrays(name)
     result = metrics.mig(z, h)
     agrees(f"factors/{name}/mig", "mig", result.score)
-    agrees(f"factors/{name}/mig", "mutual_information", result.mutual_information)
+    agrees(f"factors/{name}/mig", "mutual_information", result.mutual_information.T)
     agrees(f"factors/{name}/mig", "factor_entropy", result.entropy)
     agrees(f"factors/{name}/mig", "discretized_codes", bins_of(h.astype(np.float64), 20) + 1)
 
@@ -189,9 +192,9 @@ def test_sap(name: str) -> None:
     z, h, test = factor_arrays(name)
     continuous, discrete = metrics.sap(z, h), metrics.sap_discrete(z, h, test=test)
     agrees(f"factors/{name}/sap_continuous", "sap", continuous.score)
-    agrees(f"factors/{name}/sap_continuous", "score_matrix", continuous.matrix)
+    agrees(f"factors/{name}/sap_continuous", "score_matrix", continuous.matrix.T)
     agrees(f"factors/{name}/sap_discrete", "sap", discrete.score)
-    agrees(f"factors/{name}/sap_discrete", "score_matrix", discrete.matrix)
+    agrees(f"factors/{name}/sap_discrete", "score_matrix", discrete.matrix.T)
 
 
 def test_discrete_sap_depends_on_units_unless_standardized() -> None:
@@ -216,7 +219,7 @@ def test_importances_of_the_reference_boosting() -> None:
     z, h, test = factor_arrays("mixed")
     few = [0, 2]  # 3 and 4 levels; a factor of many levels takes a tree of each in every step
     result = metrics.dci(z[:, few], h, test=(test[0][:, few], test[1]), importance="boosting")
-    agrees("factors/mixed/dci", "importance_matrix", result.importance, columns=few)
+    agrees("factors/mixed/dci", "importance_matrix", result.importance.T, columns=few)
 
 
 @pytest.mark.slow
@@ -228,7 +231,7 @@ def test_dci_with_the_reference_boosting(name: str) -> None:
     agrees(f"factors/{name}/dci", "completeness", result.completeness)
     agrees(f"factors/{name}/dci", "informativeness_test", result.informativeness)
     agrees(f"factors/{name}/dci", "informativeness_train", result.informativeness_fit)
-    agrees(f"factors/{name}/dci", "importance_matrix", result.importance)
+    agrees(f"factors/{name}/dci", "importance_matrix", result.importance.T)
 
 
 def test_dci_aggregation() -> None:

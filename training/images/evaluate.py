@@ -20,7 +20,7 @@ from ident3d.loaders.format.latents_source import npy_bytes
 from ident3d.memory import enough_memory, keep_memory
 from ident3d.metrics import Report, score
 from ident3d.metrics.result import plain
-from ident3d.metrics.scoring import chosen_scores
+from ident3d.metrics.scoring import choose_scores
 from ident3d.progress import progress_bar
 from ident3d.training.images.run import Run, open_run, trained_encoder
 from ident3d.training.images.which_dataset import finished, held_out_folder, mismatch, otherness, overlaps
@@ -73,7 +73,7 @@ def evaluate_run(
     mode; with `bn_batch_stats` it takes the statistics of batches as large as in training, as the public code does.
     `encoder` names an encoder of your own again. (`ident3d.score` scores any two arrays.)
     """
-    chosen_scores(metrics)  # a name that there is not is refused before images are encoded
+    choose_scores(metrics)  # a name that there is not is refused before images are encoded
     opened = open_run(run)
     path, description = scored_folder(opened, None if data is None else local_copy(data), root)
     same = overlaps(opened.data["settings"], description)

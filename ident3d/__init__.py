@@ -37,10 +37,10 @@ if TYPE_CHECKING:  # what editors and type checkers see of the names that load o
     from ident3d.reproduction.reproduce import reproduce as reproduce
     from ident3d.shapes.library import meshes as meshes
     from ident3d.training.images.evaluate import encode as encode
-    from ident3d.training.images.evaluate import evaluate_run as evaluate_run
+    from ident3d.training.images.evaluate import evaluate as evaluate
     from ident3d.training.images.settings import Settings as Settings
     from ident3d.training.images.train import train as train
-    from ident3d.training.mixing.settings import Synthetic as Synthetic
+    from ident3d.training.mixing.settings import MixingSettings as MixingSettings
     from ident3d.training.mixing.train import mixing as mixing
 
 __version__ = "0.1.0"
@@ -52,17 +52,17 @@ _MODULES = ("encoders", "latents", "losses", "metrics")
 _HOME: dict[str, str] = {
     "Cluster": "ident3d.farm.cluster",
     "ImageDataset": "ident3d.loaders.datasets.image_dataset",
+    "MixingSettings": "ident3d.training.mixing.settings",
     "PairDataset": "ident3d.loaders.datasets.pair_dataset",
     "PairSampler": "ident3d.loaders.pairs.sampler",
     "Recipe": "ident3d.farm.recipe",
     "Settings": "ident3d.training.images.settings",
-    "Synthetic": "ident3d.training.mixing.settings",
     "UserError": "ident3d.errors",
     "World": "ident3d.latents.worlds",
     "doctor": "ident3d.health",
     "encode": "ident3d.training.images.evaluate",
     "estimate": "ident3d.farm.estimate",
-    "evaluate_run": "ident3d.training.images.evaluate",
+    "evaluate": "ident3d.training.images.evaluate",
     "export": "ident3d.loaders.layouts.exporting",
     "graph": "ident3d.looking.causal_graph",
     "import_": "ident3d.loaders.layouts.importing",

@@ -7,6 +7,7 @@ tests/data/v0.1 was made by commit 0d2f063: `train`, `test` and `periodic` by `i
 import json
 import shutil
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from ident3d import PairDataset, evaluate_run, mixing, train, verify
+from ident3d import PairDataset, evaluate, mixing, train, verify
 from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.machine import cpu_model
+from ident3d.training.images.run import default_name as run_name
 from ident3d.training.images.run import open_run
-from ident3d.training.mixing.settings import Synthetic
+from ident3d.training.images.settings import Settings
+from ident3d.training.loop.devices import torch_threads
+from ident3d.training.mixing.run import default_name as mixing_name
+from ident3d.training.mixing.run import open_mixing
+from ident3d.training.mixing.settings import MixingSettings
 
 OLD = Path(__file__).parent / "data/v0.1"
 
@@ -84,17 +90,19 @@ def test_a_render_gives_the_same_pixels(folder: Path, name: str, n: int, scene: 
 
 def test_a_run_goes_on_to_the_same_bits(folder: Path) -> None:
     run = open_run(folder / "run")
-    done = train(
-        folder / "train", replace(run.settings, steps=4), out=folder / "run", resume=True, workers=0, device="cpu",
-        show_progress=False,
-    )  # fmt: skip
+    with torch_threads(run.facts["threads"]):  # sums over several threads round in another order
+        done = train(
+            folder / "train", replace(run.settings, steps=4), out=folder / "run", resume=True, workers=0, device="cpu",
+            show_progress=False,
+        )  # fmt: skip
     assert_same_weights(done.path, folder / "run-resumed", same_machine(run.facts))
 
 
 def test_a_run_has_the_same_scores(folder: Path) -> None:
     old = json.loads((folder / "run-resumed/evaluation.json").read_text())
     run = open_run(folder / "run-resumed")
-    found = evaluate_run(run.path, count=40, encoder="tiny:smallest", device="cpu", show_progress=False)
+    with torch_threads(run.facts["threads"]):
+        found = evaluate(run.path, count=40, encoder="tiny:smallest", device="cpu", show_progress=False)
     assert found.data.name == "test"
     new = json.loads((folder / "run-resumed/evaluation.json").read_text())
     for name, score in old["scores"].items():
@@ -104,6 +112,27 @@ def test_a_run_has_the_same_scores(folder: Path) -> None:
 
 def test_a_run_on_mixed_latents_goes_on_to_the_same_bits(folder: Path) -> None:
     content = json.loads((folder / "mixing/run.json").read_text())
-    settings = Synthetic.from_dict(content["settings"])
-    mixing(settings, out=folder / "mixing", resume=True, device="cpu", show_progress=False)
+    settings = MixingSettings.from_dict(content["settings"])
+    with torch_threads(content["facts"]["threads"]):
+        mixing(settings, out=folder / "mixing", resume=True, device="cpu", show_progress=False)
     assert_same_weights(folder / "mixing", folder / "mixing-resumed", same_machine(content["facts"]))
+
+
+def test_settings_of_version_01_are_read_under_todays_names(folder: Path) -> None:
+    run = open_run(folder / "run")
+    assert (run.settings.negatives, run.settings.dtype, run.dtype) == ("others", "fp32", "fp32")
+    assert not {"candidates", "precision"} & run.settings.as_dict().keys()
+    recorded = json.loads((folder / "aninfonce/run.json").read_text())["settings"]
+    settings = MixingSettings.from_dict(recorded)
+    assert (settings.negatives, settings.dtype, settings.lambda_lr) == ("batch", "fp32", recorded["precision_lr"])
+
+
+def test_a_run_keeps_the_default_name_that_version_01_gave_it(folder: Path) -> None:
+    for name, title, settings in (
+        ("run", run_name(open_run(folder / "run").settings, folder / "train"), Settings),
+        ("mixing", mixing_name(open_mixing(folder / "mixing")), MixingSettings),
+        ("aninfonce", mixing_name(open_mixing(folder / "aninfonce")), MixingSettings),
+    ):
+        recorded = json.loads((folder / name / "run.json").read_text())["settings"]
+        assert recorded.keys() != settings.from_dict(recorded).as_dict().keys()
+        assert title.endswith("-" + sha256(json.dumps(recorded, sort_keys=True).encode()).hexdigest()[:8])

@@ -14,8 +14,8 @@ from ident3d.errors import UserError
 from ident3d.memory import keep_memory
 from ident3d.progress import progress_bar
 from ident3d.training.loop.devices import torch_threads
-from ident3d.training.mixing.settings import Synthetic
-from ident3d.training.mixing.train import Mixed, built, one_step, optimiser_of
+from ident3d.training.mixing.settings import MixingSettings
+from ident3d.training.mixing.train import MixingRun, built, one_step, optimiser_of
 
 CPU = torch.device("cpu")
 WARM_UP = 1
@@ -94,17 +94,17 @@ def bench_mixing(
     cases = {}
     with torch_threads(threads), progress_bar(len(CASES), "models") as bar:
         for name, (change, loss) in CASES.items():
-            settings = Synthetic(**{"batch": batch, "dim": dim, "encoder": encoder, "steps": 1, **change})  # type: ignore[arg-type]
+            settings = MixingSettings(**{"batch": batch, "dim": dim, "encoder": encoder, "steps": 1, **change})  # type: ignore[arg-type]
             cases[name] = measured(settings, loss, steps)
             bar.update()
     return MixingBench(batch, dim, threads, encoder, cases)
 
 
-def measured(settings: Synthetic, plain: Loss, steps: int) -> Case:
+def measured(settings: MixingSettings, plain: Loss, steps: int) -> Case:
     """A case's seconds, each on parts of its own."""
     work = built(settings, CPU)
     s = work.settings
-    narrow = Synthetic(**s.as_dict() | {"precision": "bf16"})
+    narrow = MixingSettings(**s.as_dict() | {"dtype": "bf16"})
     return Case(
         plain=least(plain_loop(work, plain), steps),
         ours=least(our_loop(settings), steps),
@@ -115,7 +115,7 @@ def measured(settings: Synthetic, plain: Loss, steps: int) -> Case:
     )
 
 
-def plain_loop(work: Mixed, loss: Loss) -> Callable[[int], object]:
+def plain_loop(work: MixingRun, loss: Loss) -> Callable[[int], object]:
     """A step as it is usually written: two passes, all differences of all pairs, Adam parameter by parameter."""
     optimiser = torch.optim.Adam(work.encoder.parameters(), lr=work.settings.lr, foreach=False)
 
@@ -129,20 +129,20 @@ def plain_loop(work: Mixed, loss: Loss) -> Callable[[int], object]:
     return step
 
 
-def our_loop(settings: Synthetic) -> Callable[[int], object]:
+def our_loop(settings: MixingSettings) -> Callable[[int], object]:
     work = built(settings, CPU)
     optimiser = optimiser_of(work)
     return lambda number: one_step(work, optimiser, number, CPU)
 
 
-def encoder_pass(settings: Synthetic) -> Callable[[int], object]:
+def encoder_pass(settings: MixingSettings) -> Callable[[int], object]:
     """The encoder there and back on both views."""
     work = built(settings, CPU)
     x = work.observed(torch.cat(work.sampler.draw(settings.batch, torch.Generator().manual_seed(0))))
     return lambda _: work.encoded(x).sum().backward()  # type: ignore[no-untyped-call]
 
 
-def loss_pass(settings: Synthetic) -> Callable[[int], object]:
+def loss_pass(settings: MixingSettings) -> Callable[[int], object]:
     """The loss there and back on codes of both views."""
     work = built(settings, CPU)
     latents = work.sampler.draw(settings.batch, torch.Generator().manual_seed(0))

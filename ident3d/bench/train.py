@@ -17,11 +17,11 @@ from ident3d.loaders.batches.loader import make_loader
 from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.progress import progress_bar
 from ident3d.training.images.run import new_encoder
-from ident3d.training.images.settings import Settings, completed
+from ident3d.training.images.settings import Settings, with_defaults
 from ident3d.training.images.train import train
 from ident3d.training.loop.devices import torch_threads
+from ident3d.training.loop.dtype import cpu_has_bf16
 from ident3d.training.loop.log import read_log
-from ident3d.training.loop.precision import cpu_has_bf16
 
 WARM_UP = 2
 
@@ -33,7 +33,7 @@ class TrainBench:
     size: int
     batch: int
     threads: int
-    precision: str
+    dtype: str
     cpu_has_bf16: bool
     plain: float
     ours: float
@@ -50,7 +50,7 @@ class TrainBench:
     def table(self) -> str:
         rows = [
             ("plain loop: float32, contiguous, normalised sample by sample", f"{self.plain:.3f}", "1.00"),
-            (f"ident3d: {self.precision}, channels-last", f"{self.ours:.3f}", f"{self.faster:.2f}"),
+            (f"ident3d: {self.dtype}, channels-last", f"{self.ours:.3f}", f"{self.faster:.2f}"),
             ("  of which loading", f"{self.loader:.3f}", f"{100 * self.loader_share:.1f} %"),
         ]
         instructions = "has" if self.cpu_has_bf16 else "lacks"
@@ -72,7 +72,7 @@ def bench_train(
     settings = replace(Settings(), batch=batch, steps=steps + WARM_UP, encoder=encoder)
     with torch_threads(threads), progress_bar(3, "measurements") as bar:
         data = PairDataset(path)
-        complete = completed(settings, data.source.world, data.source.size, len(data.source))
+        complete = with_defaults(settings, data.source.world, data.source.size, len(data.source))
         plain = least(plain_loop(data, complete), steps)
         bar.update()
         with tempfile.TemporaryDirectory() as folder:
@@ -83,7 +83,7 @@ def bench_train(
         loader = least(iter(make_loader(data, batch, workers=0)), min(steps, len(data) // batch))
         bar.update()
     ours = min(line["cpu_seconds"] for line in lines)
-    return TrainBench(data.source.size, batch, threads, run.precision, cpu_has_bf16(), plain, ours, loader)
+    return TrainBench(data.source.size, batch, threads, run.dtype, cpu_has_bf16(), plain, ours, loader)
 
 
 def plain_loop(data: PairDataset, settings: Settings) -> Iterator[float]:

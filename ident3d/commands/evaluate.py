@@ -39,10 +39,10 @@ def evaluate(
 
     Prints and writes down every score, with the values per latent, and renews the run's report.
     """
-    from ident3d.training.images.evaluate import evaluate_run
+    from ident3d.training.images.evaluate import evaluate
     from ident3d.training.report.report import write_report
 
-    found = evaluate_run(
+    found = evaluate(
         run,
         data,
         metrics=metrics if metrics in ("default", "all") else [name.strip() for name in metrics.split(",")],

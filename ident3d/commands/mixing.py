@@ -49,10 +49,10 @@ def numbers(option: str, text: str) -> tuple[float, ...]:
 @click.option("--tau", default=1.0, show_default=True, help="The loss's temperature.")
 @click.option("--alpha", default=0.5, show_default=True, help="Share of uniformity in the loss au.")
 @click.option(
-    "--candidates",
+    "--negatives",
     default="batch",
     show_default=True,
-    help="What an anchor's positive is told from: batch, with the anchor itself, or others.",
+    help="Negatives of each anchor: batch (all anchors, itself too) or others (all but itself).",
 )
 @click.option("--supervised", is_flag=True, help="Learn the latents themselves, by mean squared error.")
 @click.option("--mixing", default="papers", show_default=True, help="papers, papers:5 (layers), package.module:name.")
@@ -60,12 +60,12 @@ def numbers(option: str, text: str) -> tuple[float, ...]:
     "--encoder", default="papers", show_default=True, help="papers, hidden widths as 256x4, or package.module:name."
 )
 @click.option("--whiten", is_flag=True, help="Give the encoder observations of mean 0 and covariance 1.")
-@click.option("--precision", default="fp32", show_default=True, help="Format that the encoder computes in: fp32, bf16.")
+@click.option("--dtype", default="fp32", show_default=True, help="Number format of the encoder: fp32, bf16.")
 @click.option("--bound", default="1", show_default=True, help="Where the box's bound starts, or match: the best scale.")
 @click.option("--radius", default=1.0, show_default=True, help="Where the sphere's radius starts.")
 @click.option("--learnable/--fixed", default=None, help="Train bound and radius; by default boxes do, spheres do not.")
 @click.option("--space-lr", type=float, help="Learning rate of bound and radius; --lr by default.")
-@click.option("--precision-lr", default=1e-3, show_default=True, help="Learning rate of Λ̂.")
+@click.option("--lambda-lr", default=1e-3, show_default=True, help="Learning rate of Λ̂.")
 @click.option("--batch", default=6144, show_default=True, help="Pairs in a step.")
 @click.option("--steps", type=int, help="Steps in all; the papers' 300,000 (supervised 100,000) by default.")
 @click.option("--lr", default=1e-4, show_default=True, help="Adam's learning rate.")
@@ -102,10 +102,10 @@ def mixing(
       ident3d mixing --lambda 5,25                      AnInfoNCE: five latents at 5, five at 25
     """
     from ident3d.training.mixing.scores import score, text
-    from ident3d.training.mixing.settings import Synthetic
+    from ident3d.training.mixing.settings import MixingSettings
     from ident3d.training.mixing.train import mixing
 
-    settings = Synthetic(
+    settings = MixingSettings(
         **options,
         lambdas=tuple(numbers("lambda", given) for given in lambdas),
         hard=() if hard is None else numbers("hard-lambda", hard),

@@ -33,10 +33,10 @@ from ident3d.commands.options import Place, json_option, root_option
 @click.option("--tau", default=1.0, show_default=True, help="Temperature of delta, infonce and simclr.")
 @click.option("--alpha", default=0.5, show_default=True, help="Share of uniformity in the loss au.")
 @click.option(
-    "--candidates",
+    "--negatives",
     default="batch",
     show_default=True,
-    help="What an anchor's positive is told from: batch, with the anchor itself, or others.",
+    help="Negatives of each anchor: batch (all anchors, itself too) or others (all but itself).",
 )
 @click.option("--supervised", is_flag=True, help="Learn the latents themselves, by mean squared error.")
 @click.option(
@@ -54,7 +54,7 @@ from ident3d.commands.options import Place, json_option, root_option
 @click.option("--lr", default=1e-4, show_default=True, help="Adam's learning rate.")
 @click.option("--schedule", default="constant", show_default=True, help="constant; onecycle or cosine for short runs.")
 @click.option("--seed", default=0, show_default=True, help="Seed of weights, pairs and augmentations.")
-@click.option("--precision", default="auto", show_default=True, help="fp32, bf16, fp16; auto measures at the start.")
+@click.option("--dtype", default="auto", show_default=True, help="fp32, bf16, fp16; auto measures at the start.")
 @click.option("--compile", is_flag=True, help="Compile the encoder with torch.compile.")
 @click.option("--sync-bn", is_flag=True, help="Batch statistics over all ranks (CUDA).")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, mps, or auto.")

@@ -19,15 +19,15 @@ from ident3d.memory import keep_memory
 from ident3d.reproduction.cells import LEFT, Cell, Say, finish
 from ident3d.training.experiments import experiment as experiments
 from ident3d.training.experiments.experiment import Data, Experiment
-from ident3d.training.images.evaluate import evaluate_run
+from ident3d.training.images.evaluate import evaluate
 from ident3d.training.images.identity import identity_r2
 from ident3d.training.images.run import new_encoder
-from ident3d.training.images.settings import Settings, completed, moving_latents
+from ident3d.training.images.settings import Settings, moving_latents, with_defaults
 from ident3d.training.images.setup import pairing
 from ident3d.training.images.train import train
 from ident3d.training.loop.devices import circumstances, device_of, on_device
+from ident3d.training.loop.dtype import choose_dtype, seconds_of_pass
 from ident3d.training.loop.log import read_log
-from ident3d.training.loop.precision import chosen_precision, seconds_of_pass
 from ident3d.training.report.report import read_scores, write_report
 
 WIDTH_PAIRS = 5000
@@ -67,7 +67,7 @@ def estimate(cells: Sequence[Cell[Data]], base: Path, device: str) -> list[str]:
     for cell in cells:
         if cell.row.change is None:
             continue
-        s = completed(settings_of(cell), cell.data.world, cell.data.size, cell.data.train)
+        s = with_defaults(settings_of(cell), cell.data.world, cell.data.size, cell.data.train)
         if cell.world not in known:
             known[cell.world] = seconds_per_image(s, cell, device)
         views = 1 if s.supervised else 2
@@ -83,9 +83,9 @@ def seconds_per_image(s: Settings, cell: Cell[Data], device: str) -> float:
     where, count = device_of(device), 16
     model = on_device(new_encoder(s, cell.data.world), where)
     images = torch.randn(count, 3, s.size or 1, s.size or 1, device=where).to(memory_format=torch.channels_last)
-    precision, _ = chosen_precision(s.precision, model, images)
+    dtype, _ = choose_dtype(s.dtype, model, images)
     threads = torch.get_num_threads() if where.type == "cpu" else 1  # process time counts every thread
-    return seconds_of_pass(model, images, precision) / count / threads
+    return seconds_of_pass(model, images, dtype) / count / threads
 
 
 def asked_for(cell: Cell[Data]) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def asked_for(cell: Cell[Data]) -> dict[str, Any]:
     images = {"train": d.train, "test": d.test, "size": d.size, "world": d.world.as_dict()}
     if cell.row.change is None:
         return {"images": images}
-    return {"images": images, "settings": completed(settings_of(cell), d.world, d.size, d.train).as_dict()}
+    return {"images": images, "settings": with_defaults(settings_of(cell), d.world, d.size, d.train).as_dict()}
 
 
 def settings_of(cell: Cell[Data]) -> Settings:
@@ -131,12 +131,12 @@ def run_cell(
     else:
         options: dict[str, Any] = {"device": device, "show_progress": show_progress}
         run = train(paths["train"], settings_of(cell), out=cell.folder, resume=True, **options)
-        evaluate_run(run.path, paths["test"], encoder=settings_of(cell).encoder, **options)
+        evaluate(run.path, paths["test"], encoder=settings_of(cell).encoder, **options)
         write_report(run.path)
         scores = read_scores(run.path) or {}
         figures = experiments.figures(experiment, scores["scores"], run.latents)
         seconds = sum(line["seconds"] for line in read_log(run.path))
-        facts |= {"precision": run.precision, **run.facts}
+        facts |= {"dtype": run.dtype, **run.facts}
         facts |= {"widths": realised_widths(paths["train"], run.settings, run.world)}
     finish(cell, figures, seconds, facts)
 

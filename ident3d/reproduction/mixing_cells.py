@@ -21,7 +21,7 @@ from ident3d.training.experiments.mixing_rows import Latents
 from ident3d.training.loop.devices import circumstances, device_of, torch_threads
 from ident3d.training.loop.log import read_log
 from ident3d.training.mixing.scores import score
-from ident3d.training.mixing.settings import completed
+from ident3d.training.mixing.settings import with_defaults
 from ident3d.training.mixing.train import mixing, seconds_of_step
 
 POLL = 0.2  # seconds between looks at the processes
@@ -33,7 +33,7 @@ def estimate(cells: Sequence[Cell[Latents]], device: str, workers: int | None) -
     """What the cells take, from a few steps of one thread for each kind of settings; on a GPU it is not measured."""
     seconds, known = 0.0, {}
     for cell in cells:
-        s = completed(cell.data.settings_of(cell.row, cell.seed))
+        s = with_defaults(cell.data.settings_of(cell.row, cell.seed))
         kind = (s.encoder, s.batch, s.dim, s.space, s.loss, s.model_p, s.supervised, len(s.lambdas), bool(s.hard))
         if kind not in known:
             with torch_threads(1):
@@ -60,7 +60,7 @@ def run_cells(
     """
     spawn = multiprocessing.get_context("spawn")  # a fork would share torch's threads
     waiting, running = list(cells), dict[Any, tuple[Cell[Latents], Connection]]()
-    total = sum(completed(cell.data.settings_of(cell.row, cell.seed)).steps or 0 for cell in cells)
+    total = sum(with_defaults(cell.data.settings_of(cell.row, cell.seed)).steps or 0 for cell in cells)
     finished_steps, failures = 0, list[str]()
     with progress_bar(total, "steps", show=show_progress and bool(cells)) as bar:
         try:
@@ -140,7 +140,7 @@ def stop_with_parent() -> None:
 
 def asked_for(cell: Cell[Latents]) -> dict[str, Any]:
     """What a cell's figures depend on."""
-    return {"settings": completed(cell.data.settings_of(cell.row, cell.seed)).as_dict()}
+    return {"settings": with_defaults(cell.data.settings_of(cell.row, cell.seed)).as_dict()}
 
 
 def run_cell(cell: Cell[Latents], device: str) -> None:

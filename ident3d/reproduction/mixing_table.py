@@ -9,11 +9,12 @@ from tabulate import tabulate
 from ident3d.reproduction.results import Result
 from ident3d.training.experiments.experiment import Experiment, Plot
 from ident3d.training.mixing.by_lambda import beside_lambda, blocks
-from ident3d.training.mixing.settings import Synthetic, completed
+from ident3d.training.mixing.settings import MixingSettings, with_defaults
 from ident3d.training.report.charts import line_chart
 
+PAIRED, SUPERVISED = (with_defaults(MixingSettings(supervised=supervised)) for supervised in (False, True))
 UNSET = {
-    "steps": f"{completed(Synthetic()).steps}, supervised {completed(Synthetic(supervised=True)).steps}",
+    "steps": f"{PAIRED.steps}, supervised {SUPERVISED.steps}",
     "bound": "the best scale at f = g⁻¹",
 }
 SETTINGS = ("setting", "paper", "here")

@@ -22,7 +22,7 @@ from ident3d.reproduction.results import FILE
 from ident3d.training.experiments import experiment as experiments
 from ident3d.training.experiments.experiment import CAUSAL3DIDENT, EXPERIMENTS, TABLE4, Data, paper_row
 from ident3d.training.images.identity import identity_r2
-from ident3d.training.images.settings import Settings, completed
+from ident3d.training.images.settings import Settings, with_defaults
 
 TINY = Data(World(), 16, 80, 64, Settings(encoder="tiny:plain", batch=32, steps=2))
 SMALL = replace(TABLE4, profiles={"tiny": {"all-ten": TINY}})
@@ -111,7 +111,7 @@ def test_rows_of_other_settings_are_not_set_beside_those_of_now(tmp_path: Path) 
         reproduce("table4", rows=["sphere"], **options | {"experiment": renamed})
     older = next(tmp_path.rglob("result.json"))  # of before there was a setting, which then was at its default
     result = json.loads(older.read_text())
-    del result["facts"]["settings"]["candidates"]
+    del result["facts"]["settings"]["negatives"]
     older.write_text(json.dumps(result))
     _, markdown = reproduce("table4", rows=["identity"], **options)
     assert "| supervised " in markdown
@@ -196,7 +196,7 @@ def test_every_row_is_accepted_for_every_profile() -> None:
             for data in worlds.values():
                 for row in experiments.rows_of(experiment, data, ()):
                     if row.change is not None:
-                        done = completed(row.settings(data.settings, 0), data.world, data.size, data.train)
+                        done = with_defaults(row.settings(data.settings, 0), data.world, data.size, data.train)
                         assert done.loss
                         assert set(row.paper) == set(experiment.columns)
     assert len(TABLE4.rows) == 7
@@ -206,12 +206,12 @@ def test_every_row_is_accepted_for_every_profile() -> None:
 
 def test_the_papers_defaults_are_the_papers_row() -> None:
     world = World()
-    found = paper_row(completed(Settings(), world, 224, 250_000))
+    found = paper_row(with_defaults(Settings(), world, 224, 250_000))
     assert found is not None
     assert found.paper["MCC"] == (98.31, 0.04)
-    s = completed(Settings(), world, 224, 250_000)
+    s = with_defaults(Settings(), world, 224, 250_000)
     assert (s.batch, s.steps, s.lr, s.sigma, s.encoder, s.model_p, s.tau) == (512, 30_000, 1e-4, 0.1, "resnet18", 2, 1)
-    assert paper_row(completed(Settings(model_p=1), world, 224, 250_000)) is None
+    assert paper_row(with_defaults(Settings(model_p=1), world, 224, 250_000)) is None
 
 
 def test_names_are_known(tmp_path: Path) -> None:

@@ -24,11 +24,11 @@ from ident3d.training.experiments.experiment import Row, rows_of
 from ident3d.training.experiments.mixing_rows import Latents
 from ident3d.training.experiments.mixing_tables import ANINFONCE_FIG2, FIGURE2, TABLE1, TABLE2, THEORY
 from ident3d.training.loop.log import read_log
-from ident3d.training.mixing.settings import Synthetic, completed
+from ident3d.training.mixing.settings import MixingSettings, with_defaults
 from ident3d.training.report.charts import line_chart
 
-TINY = Synthetic(encoder="16x2", whiten=True, bound=None, batch=32, steps=6, lr=3e-3, dim=10)
-PROFILES = {"paper": {"mixing": Latents(Synthetic())}, "tiny": {"mixing": Latents(TINY, supervised={"steps": 3})}}
+TINY = MixingSettings(encoder="16x2", whiten=True, bound=None, batch=32, steps=6, lr=3e-3, dim=10)
+PROFILES = {"paper": {"mixing": Latents(MixingSettings())}, "tiny": {"mixing": Latents(TINY, supervised={"steps": 3})}}
 SMALL = replace(TABLE1, profiles=PROFILES)
 
 
@@ -164,7 +164,7 @@ def test_every_row_of_every_profile_is_accepted() -> None:
         for worlds in experiment.profiles.values():
             for data in worlds.values():
                 for row in rows_of(experiment, data, ()):
-                    assert completed(data.settings_of(row, 0)).loss
+                    assert with_defaults(data.settings_of(row, 0)).loss
                     assert set(row.paper) <= set(experiment.columns)
                     assert row.baseline is None or experiment.row(row.baseline).change["supervised"]
                 assert set(data.tuned) <= {row.name for row in experiment.rows}
@@ -178,12 +178,12 @@ def test_the_papers_rows() -> None:
     }  # fmt: skip
     assert all(row.baseline for rows in contrastive.values() for row in rows)
     of = TABLE2.profiles["paper"]["mixing"]
-    s = completed(of.settings_of(TABLE2.row("laplace-p2-box"), 3))
+    s = with_defaults(of.settings_of(TABLE2.row("laplace-p2-box"), 3))
     assert (s.cond, s.sigma, s.space, s.model_p, s.batch, s.steps, s.lr, s.seed) == (
         "laplace", 0.05, "box", 2.0, 6144, 300_000, 1e-4, 3,
     )  # fmt: skip
     both = THEORY["ensemble"]
-    ensemble = completed(both.profiles["paper"]["mixing"].settings_of(both.row("ensemble"), 0))
+    ensemble = with_defaults(both.profiles["paper"]["mixing"].settings_of(both.row("ensemble"), 0))
     assert [len(values) for values in ensemble.lambdas] == [20, 20]
     assert ensemble.lambdas[0].count(15.0) == 8
 

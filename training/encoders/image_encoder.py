@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from ident3d.errors import UserError, unknown
 from ident3d.training.encoders.output_spaces import OutputSpace
 from ident3d.training.encoders.resnet import resnet18, resnet34, resnet50
+from ident3d.training.loop.dtype import wide
 from ident3d.training.loop.own_code import own_code, own_module
-from ident3d.training.loop.precision import wide
 
 BACKBONES: dict[str, Callable[[int], nn.Module]] = {
     "resnet18": resnet18,

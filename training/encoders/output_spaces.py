@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from ident3d.errors import UserError, unknown
-from ident3d.training.loop.precision import wide
+from ident3d.training.loop.dtype import wide
 
 
 class OutputSpace(nn.Module):

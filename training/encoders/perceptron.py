@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from ident3d.errors import UserError
 from ident3d.training.encoders.output_spaces import OutputSpace
+from ident3d.training.loop.dtype import wide
 from ident3d.training.loop.own_code import own_module
-from ident3d.training.loop.precision import wide
 
 PAPERS = "papers"
 

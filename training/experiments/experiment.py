@@ -198,7 +198,7 @@ def rows_of(experiment: Experiment, data: Any, names: tuple[str, ...]) -> list[R
 
 
 def figures(experiment: Experiment, scores: Mapping[str, Any], latents: tuple[str, ...]) -> dict[str, float]:
-    """A run's figures under the table's columns, from the scores that `evaluate_run` wrote down."""
+    """A run's figures under the table's columns, from the scores that `evaluate` wrote down."""
     if experiment.columns == TABLE4.columns:
         names = {"R²": "linear_r2_held_out", "MCC": "mcc_pearson"}
         return {column: float(scores[name]["score"]) for column, name in names.items() if name in scores}

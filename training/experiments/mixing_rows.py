@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ident3d.training.experiments.experiment import Figure, Row
-from ident3d.training.mixing.settings import Synthetic
+from ident3d.training.mixing.settings import MixingSettings
 
 LATENT_SETTINGS: Final = ("latent_space", "dim", "marginal", "marginal_sigma", "marginal_kappa")
 
@@ -14,12 +14,12 @@ LATENT_SETTINGS: Final = ("latent_space", "dim", "marginal", "marginal_sigma", "
 class Latents:
     """A profile of an experiment on mixed latents: its settings, and what single rows or all supervised ones change."""
 
-    settings: Synthetic
+    settings: MixingSettings
     rows: tuple[str, ...] = ()
     supervised: Mapping[str, Any] = field(default_factory=dict)
     tuned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def settings_of(self, row: Row, seed: int) -> Synthetic:
+    def settings_of(self, row: Row, seed: int) -> MixingSettings:
         """A row's settings with a seed, which is that of the mixing, the weights and the samples."""
         change = dict(row.change or {})
         own = self.supervised if change.get("supervised") else {}

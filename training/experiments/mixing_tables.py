@@ -7,22 +7,22 @@ from typing import Any, Final
 
 from ident3d.training.experiments.experiment import Experiment, Figure, Plot, Row
 from ident3d.training.experiments.mixing_rows import Latents, percent, supervised
-from ident3d.training.mixing.settings import Synthetic
+from ident3d.training.mixing.settings import MixingSettings
 
 # A whitened input, a small encoder and small batches reach in thousands of steps what the papers' need hundreds of
 # thousands for; the box starts at the scale that is best for the batch's size, and Λ̂ has a rate to get to its place.
-MINI: Final = Synthetic(
-    encoder="256x2", whiten=True, precision="bf16", bound=None, batch=256, steps=6_000, lr=2e-3, schedule="cosine",
-    precision_lr=2e-2,
+MINI: Final = MixingSettings(
+    encoder="256x2", whiten=True, dtype="bf16", bound=None, batch=256, steps=6_000, lr=2e-3, schedule="cosine",
+    lambda_lr=2e-2,
 )  # fmt: skip
-ANINFONCE: Final = Synthetic(batch=1000, steps=100_000)
+ANINFONCE: Final = MixingSettings(batch=1000, steps=100_000)
 LONG: Final = {"steps": 100_000}  # on the sphere at τ = 1 little separates a bad encoder from the best
 WIDER: Final = {"bound": 8.0}  # in a tighter box the kinks of p = 1 hold latents back
 LARGER: Final = {"batch": 1024, "lr": 3e-3}  # in small batches single latents stay behind where p is not 2
 
 
 def profiles(
-    paper: Synthetic = Synthetic(),  # noqa: B008, it is frozen
+    paper: MixingSettings = MixingSettings(),  # noqa: B008, it is frozen
     steps: int = 6_000,
     tuned: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, dict[str, Latents]]:

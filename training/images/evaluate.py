@@ -26,7 +26,7 @@ from ident3d.training.images.run import Run, open_run, trained_encoder
 from ident3d.training.images.which_dataset import finished, held_out_folder, mismatch, otherness, overlaps
 from ident3d.training.loop.accumulation import untracked_statistics
 from ident3d.training.loop.devices import device_of, on_device
-from ident3d.training.loop.precision import autocast
+from ident3d.training.loop.dtype import autocast
 from ident3d.training.views.pixels import Pixels
 
 FILE, CODES, PICTURE = "evaluation.json", "evaluation-codes.npy", "correlation.png"
@@ -53,7 +53,7 @@ class Evaluation:
         return f"{heading}\n\n{self.report.table()}"
 
 
-def evaluate_run(
+def evaluate(
     run: Path | str,
     data: Path | str | None = None,
     *,
@@ -169,10 +169,10 @@ def codes_of(
     batch_statistics: bool,
     show: bool,
 ) -> NDArray[np.float32]:
-    """The codes of images by number, in the run's precision."""
+    """The codes of images by number, in the run's number format."""
     keep_memory()
     where = device_of(device)
-    precision = run.precision if where.type != "cpu" or run.precision != "fp16" else "fp32"
+    dtype = run.dtype if where.type != "cpu" or run.dtype != "fp16" else "fp32"
     pixels = Pixels(run.pixels.mean, run.pixels.std, run.settings.size)
     model = on_device(model, where).eval()
     if batch_statistics:
@@ -185,7 +185,7 @@ def codes_of(
     with memory, bar, torch.inference_mode(), untracked_statistics(model):  # scoring leaves the running ones alone
         for some in np.array_split(numbers, max(1, round(len(numbers) / batch))):
             x = pixels.normalised(pixels.unit(images.batch(some)[0], where))
-            with autocast(precision, where):
+            with autocast(dtype, where):
                 parts.append(model(x).float().cpu().numpy())
             bar.update(len(some))
     codes: NDArray[np.float32] = np.concatenate(parts)

@@ -10,11 +10,12 @@ import torch
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.folder import Description
-from ident3d.loaders.format.files import sha256, write_json
+from ident3d.loaders.format.files import write_json
 from ident3d.training.encoders.image_encoder import Encoder, encoder
 from ident3d.training.encoders.output_spaces import output_space
 from ident3d.training.images.settings import Settings, moving_latents
 from ident3d.training.loop import checkpoint
+from ident3d.training.loop.recorded import digest, with_new_names
 from ident3d.training.views.pixels import Pixels
 
 FILE = "run.json"
@@ -29,7 +30,7 @@ class Run:
     settings: Settings
     data: dict[str, Any]
     pixels: Pixels
-    precision: str
+    dtype: str
     facts: dict[str, Any]
 
     @property
@@ -60,7 +61,7 @@ def write_run(run: Run) -> None:
         "settings": run.settings.as_dict(),
         "data": run.data,
         "pixels": {"mean": list(s.mean), "std": list(s.std)},
-        "precision": run.precision,
+        "dtype": run.dtype,
         "facts": run.facts,
     }
     write_json(run.path / FILE, content)
@@ -77,7 +78,8 @@ def open_run(path: Path | str) -> Run:
             raise UserError(f"{path / FILE} has another format than this ident3d reads.")
         settings = Settings.from_dict(content["settings"])
         mean, std = (tuple(map(float, content["pixels"][name])) for name in ("mean", "std"))
-        data, precision, facts = content["data"], str(content["precision"]), content["facts"]
+        data, facts = content["data"], content["facts"]
+        dtype = str(with_new_names(content)["dtype"])  # "precision" until version 0.1
         shown = data["settings"]
         World.from_dict(shown["world"])
         if not isinstance(shown["source"], dict) or {"material", "size"} - shown.keys():
@@ -89,7 +91,7 @@ def open_run(path: Path | str) -> Run:
         if isinstance(error, UserError):
             raise
         raise UserError(f"{path / FILE} does not say what a run must: {error!r}.") from None
-    return Run(path, settings, data, Pixels(mean, std, settings.size), precision, facts)
+    return Run(path, settings, data, Pixels(mean, std, settings.size), dtype, facts)
 
 
 def new_encoder(settings: Settings, world: World) -> Encoder:
@@ -125,5 +127,4 @@ def trained_encoder(run: Run, own: str | None = None) -> tuple[Encoder, int]:
 def default_name(settings: Settings, data: Path) -> str:
     """<dataset>-<views>-<space>-<hash of all settings>."""
     views = "supervised" if settings.supervised else settings.cond
-    digest = sha256(json.dumps(settings.as_dict(), sort_keys=True).encode())[:8]
-    return f"{data.resolve().name}-{views}-{settings.space}-{digest}".replace("*", "x")
+    return f"{data.resolve().name}-{views}-{settings.space}-{digest(settings.as_dict())}".replace("*", "x")

@@ -5,19 +5,20 @@ from typing import Any, get_type_hints
 
 from ident3d.errors import UserError, unknown
 from ident3d.latents.worlds import World
+from ident3d.training.loop.recorded import with_new_names
 from ident3d.training.loop.steps import SCHEDULES
-from ident3d.training.losses.objective import CANDIDATES, OTHERS
+from ident3d.training.losses.objective import NEGATIVES, OTHERS
 from ident3d.training.views.augmentations import augmentation
 
 CONDITIONALS = ("normal", "laplace", "gennorm", "vmf")
 VIEWS = (*CONDITIONALS, "augment")
 LOSSES = ("infonce", "delta", "simclr", "au", "aninfonce", "mse")
-PRECISIONS = ("auto", "fp32", "bf16", "fp16")
+DTYPES = ("auto", "fp32", "bf16", "fp16")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The options of `ident3d train` that decide what is learnt. None means: what fits the others (see `completed`)."""
+    """The options of `ident3d train` that decide what is learnt. None means what `with_defaults` makes of it."""
 
     space: str | None = None
     cond: str = "normal"
@@ -27,7 +28,7 @@ class Settings:
     model_p: float | None = None
     tau: float = 1.0
     alpha: float = 0.5
-    candidates: str = "batch"
+    negatives: str = "batch"
     supervised: bool = False
     only: tuple[str, ...] = ()
     same_class: bool = False
@@ -46,7 +47,7 @@ class Settings:
     lr: float = 1e-4
     schedule: str = "constant"
     seed: int = 0
-    precision: str = "auto"
+    dtype: str = "auto"
     compile: bool = False
     sync_bn: bool = False
 
@@ -56,7 +57,7 @@ class Settings:
     @classmethod
     def from_dict(cls, recorded: dict[str, Any]) -> "Settings":
         """The settings that a run recorded, every None of them decided; a TypeError for anything else."""
-        settings = cls(**recorded | {"only": tuple(map(str, recorded["only"]))})
+        settings = cls(**with_new_names(recorded) | {"only": tuple(map(str, recorded["only"]))})
         for name, kind in (get_type_hints(cls) | {"only": tuple}).items():
             given = getattr(settings, name)
             if not isinstance(float(given) if type(given) is int and isinstance(0.0, kind) else given, kind):
@@ -71,15 +72,15 @@ class Settings:
         return self.supervised or self.cond == "augment"
 
 
-def completed(settings: Settings, world: World, stored_size: int, images: int) -> Settings:
+def with_defaults(settings: Settings, world: World, stored_size: int, images: int) -> Settings:
     """The settings with every None decided, or one sentence about the first that does not fit the data or another."""
     s = settings
     check_numbers(s)
     for kind, name, known in (
         ("conditional", s.cond, VIEWS),
         ("schedule", s.schedule, SCHEDULES),
-        ("precision", s.precision, PRECISIONS),
-        ("candidates", s.candidates, CANDIDATES),
+        ("number format", s.dtype, DTYPES),
+        ("set of negatives", s.negatives, NEGATIVES),
     ):
         if name not in known:
             raise unknown(kind, name, known)
@@ -144,8 +145,8 @@ def with_loss(s: Settings, world: World) -> Settings:
         raise UserError(f"--alpha shares out the two parts of the loss au; the loss {loss} has none.")
     if s.model_p is not None and loss not in ("delta", "au"):
         raise UserError(f"--model-p is the power of an L_δ loss; the loss {loss} has none.")
-    if s.candidates == OTHERS and loss not in ("infonce", "delta"):
-        raise UserError(f"--candidates others is for the losses infonce and delta, not for {loss}.")
+    if s.negatives == OTHERS and loss not in ("infonce", "delta"):
+        raise UserError(f"--negatives others is for the losses infonce and delta, not for {loss}.")
     power = 2.0 if s.model_p is None and loss in ("delta", "au") else s.model_p
     moving = len(moving_latents(world))
     if s.supervised and s.dim not in (None, moving):

@@ -22,11 +22,11 @@ from ident3d.loaders.stores.lease import Lease, lease
 from ident3d.training.encoders.image_encoder import Encoder, parameter_groups
 from ident3d.training.encoders.output_spaces import OutputSpace
 from ident3d.training.images.run import Run, data_facts, default_name, new_encoder, open_run, write_run
-from ident3d.training.images.settings import PRECISIONS, Settings, completed, moving_latents
+from ident3d.training.images.settings import DTYPES, Settings, moving_latents, with_defaults
 from ident3d.training.images.which_dataset import training_folder
 from ident3d.training.loop import checkpoint
-from ident3d.training.loop.devices import Place, agreed, circumstances, on_device
-from ident3d.training.loop.precision import check_precision, chosen_precision
+from ident3d.training.loop.devices import Rank, agreed, circumstances, on_device
+from ident3d.training.loop.dtype import check_dtype, choose_dtype
 from ident3d.training.losses.objective import Objective
 from ident3d.training.views.augmentations import augmentation
 from ident3d.training.views.pixels import Pixels
@@ -34,7 +34,7 @@ from ident3d.training.views.views import AugmentedViews, ImageViews, MakeViews, 
 
 
 @dataclass(frozen=True)
-class Order:
+class TrainingRequest:
     """A run that may begin: its folder, its data, its settings, the run that it resumes, if any, and the lease.
 
     The first rank alone holds the folder's lease.
@@ -69,17 +69,17 @@ class Parts:
 def opened(
     data: Path | str | None,
     settings: Settings,
-    here: Place,
+    here: Rank,
     *,
     out: Path | None,
     root: Path | None,
     resume: bool,
     allow_same: bool,
-) -> Iterator[Order]:
+) -> Iterator[TrainingRequest]:
     """Check everything that can be checked before anything is written, and hold the run's folder."""
     path, description = training_folder(None if data is None else local_copy(data), root, allow_same=allow_same)
     images = ImageDataset(path, latents=moving_latents(ImageDataset(path).world))
-    settings = completed(settings, images.world, images.size, len(images))
+    settings = with_defaults(settings, images.world, images.size, len(images))
     if settings.batch % here.world:
         raise UserError(f"A batch of {settings.batch} cannot be shared out equally among {here.world} ranks.")
     if settings.sync_bn and (here.device.type != "cuda" or here.world == 1):
@@ -103,7 +103,7 @@ def opened(
                     raise UserError(f"{folder} holds a run already; go on with --resume, or choose another --out.")
                 resumed = open_run(folder)
                 check_same(resumed, settings, facts)
-            yield Order(folder, images, facts, settings, resumed, held)
+            yield TrainingRequest(folder, images, facts, settings, resumed, held)
     finally:
         if made:  # and nothing was written: a folder that holds something is not removed
             with suppress(OSError):
@@ -121,7 +121,7 @@ def check_same(run: Run, settings: Settings, data: dict[str, Any]) -> None:
         raise UserError(f"{run.path} was begun on other images than {data['path']} holds now.")
 
 
-def built(order: Order, here: Place, workers: int | None) -> Parts:
+def built(order: TrainingRequest, here: Rank, workers: int | None) -> Parts:
     """The parts of a new run, or of one that stands where its checkpoint does."""
     s, device = order.settings, here.device
     pixels = Pixels(order.images.mean, order.images.std, s.size)
@@ -138,10 +138,10 @@ def built(order: Order, here: Place, workers: int | None) -> Parts:
     step, resumed = 0, order.resumed
     if resumed:
         run = replace(resumed, settings=s)
-        check_precision(run.precision, device, pixels.size or order.images.size)  # it may have begun on a GPU
+        check_dtype(run.dtype, device, pixels.size or order.images.size)  # it may have begun on a GPU
     else:
-        run = Run(order.path, s, order.data, pixels, precision_here(s, model, pixels, device), circumstances(device))
-    if run.precision == "fp16":
+        run = Run(order.path, s, order.data, pixels, dtype_here(s, model, pixels, device), circumstances(device))
+    if run.dtype == "fp16":
         scaler = torch.amp.GradScaler(device.type)
     if resumed:
         kept = checkpoint.load(run.path)
@@ -169,7 +169,7 @@ def built(order: Order, here: Place, workers: int | None) -> Parts:
     )
 
 
-def loader_for(order: Order, here: Place, workers: int | None) -> Loader:
+def loader_for(order: TrainingRequest, here: Rank, workers: int | None) -> Loader:
     s = order.settings
     return make_loader(
         order.images if s.images_alone else pair_dataset(order.data["path"], s, order.images.world),
@@ -207,15 +207,15 @@ def views_for(s: Settings, pixels: Pixels, generator: torch.Generator) -> MakeVi
     return AugmentedViews(pixels, augmentation(s.augment), generator) if s.images_alone else PairViews(pixels)
 
 
-def precision_here(s: Settings, model: Encoder, pixels: Pixels, device: torch.device) -> str:
+def dtype_here(s: Settings, model: Encoder, pixels: Pixels, device: torch.device) -> str:
     """The precision that every rank uses."""
     size = pixels.size or 1
     images = torch.randn(min(2 * s.batch, 64), 3, size, size, device=device).to(memory_format=torch.channels_last)
-    chosen, _ = chosen_precision(s.precision, model, images)
-    return PRECISIONS[agreed(PRECISIONS.index(chosen), device)]
+    chosen, _ = choose_dtype(s.dtype, model, images)
+    return DTYPES[agreed(DTYPES.index(chosen), device)]
 
 
-def network_of(model: Encoder, s: Settings, here: Place) -> nn.Module:
+def network_of(model: Encoder, s: Settings, here: Rank) -> nn.Module:
     network: nn.Module = model
     if s.sync_bn:
         network = nn.SyncBatchNorm.convert_sync_batchnorm(network)  # type: ignore[no-untyped-call]

@@ -16,9 +16,9 @@ from ident3d.training.images.settings import Settings
 from ident3d.training.images.setup import Parts, built, opened
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.accumulation import accumulated_backward
-from ident3d.training.loop.devices import place
+from ident3d.training.loop.devices import joined_ranks
+from ident3d.training.loop.dtype import autocast
 from ident3d.training.loop.log import Log, batch_scores, check_finite, collapsed
-from ident3d.training.loop.precision import autocast
 from ident3d.training.loop.steps import rate_factor, seed_of, set_rates
 from ident3d.training.loop.stopping import stoppable
 from ident3d.training.losses.gather import average_gradients
@@ -53,7 +53,7 @@ def train(
     keep_memory()
     with ExitStack() as stack:
         stack.enter_context(enough_memory(SMALLER))
-        here = stack.enter_context(place(device))
+        here = stack.enter_context(joined_ranks(device))
         order = stack.enter_context(
             opened(data, settings, here, out=out, root=root, resume=resume, allow_same=allow_same)
         )
@@ -85,7 +85,7 @@ def train(
                 torch.cat(images),
                 loss_of,
                 s.chunk or len(images) * s.batch,
-                forward_context=lambda: autocast(run.precision, here.device),
+                forward_context=lambda: autocast(run.dtype, here.device),
             )
             average_gradients(work.objective.parameters())
             loss = loss / work.scaler.get_scale()

@@ -56,8 +56,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     state = {"step": checkpoint.step, "loader": checkpoint.loader, "scaler": checkpoint.scaler}
     if bad := next((name for name, value in checkpoint.tensors.items() if not finite(value)), None):
         raise UserError(
-            f"After step {checkpoint.step:,} {bad} is not finite and is not saved; try a lower --lr, or "
-            "--precision fp32."
+            f"After step {checkpoint.step:,} {bad} is not finite and is not saved; try a lower --lr, or --dtype fp32."
         )
     # channels-last weights lose their strides here, and get them back when they are copied into the model
     tensors = {name: value.detach().cpu().contiguous().clone() for name, value in checkpoint.tensors.items()}

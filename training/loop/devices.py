@@ -19,7 +19,7 @@ PACKAGES = ("ident3d", "torch", "numpy", "kornia", "faiss-cpu", "safetensors", "
 
 
 @dataclass(frozen=True)
-class Place:
+class Rank:
     """Where this process computes, and which of how many ranks it is."""
 
     device: torch.device
@@ -73,14 +73,14 @@ def on_device(model: Model, device: torch.device) -> Model:
 
 
 @contextmanager
-def place(device: str) -> Iterator[Place]:
+def joined_ranks(device: str) -> Iterator[Rank]:
     """This process's place; under torchrun it joins the group of ranks, and leaves it at the end if it had to join."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world > 1 and any(name not in os.environ for name in ("RANK", "MASTER_ADDR", "MASTER_PORT")):
         raise UserError(f"WORLD_SIZE is {world}, but this is no rank: start ranks with torchrun, or unset WORLD_SIZE.")
     chosen = device_of(device, int(os.environ.get("LOCAL_RANK", "0")))
     if world == 1:
-        yield Place(chosen)
+        yield Rank(chosen)
         return
     if chosen.type == "cuda":
         torch.cuda.set_device(chosen)
@@ -88,7 +88,7 @@ def place(device: str) -> Iterator[Place]:
     if joined:
         dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
     try:
-        yield Place(chosen, dist.get_rank(), world)
+        yield Rank(chosen, dist.get_rank(), world)
     finally:
         if joined:
             dist.destroy_process_group()

@@ -102,9 +102,7 @@ def check_finite(loss: float, step: int, last_saved: int) -> None:
     if math.isfinite(loss):
         return
     kept = f"the checkpoint of step {last_saved:,} is intact" if last_saved else "no checkpoint was written yet"
-    raise UserError(
-        f"The loss is {loss} by step {step:,}; {kept}. Try a lower --lr, a higher --tau, or --precision fp32."
-    )
+    raise UserError(f"The loss is {loss} by step {step:,}; {kept}. Try a lower --lr, a higher --tau, or --dtype fp32.")
 
 
 def collapsed(codes: Tensor) -> bool:

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize as unit
 from torch.nn.functional import softplus
 
-from ident3d.training.loop.precision import wide
+from ident3d.training.loop.dtype import wide
 from ident3d.training.losses.inputs import Pair, check_codes, check_shape, own_rows, two_views
 from ident3d.training.losses.log_sum import log_sum_power
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import normalize as unit
 
 from ident3d.errors import UserError
-from ident3d.training.loop.precision import wide
+from ident3d.training.loop.dtype import wide
 from ident3d.training.losses.inputs import Pair, check_codes, check_shape, own_rows, two_views
 from ident3d.training.losses.log_sum import log_sum_dot, log_sum_power
 from ident3d.training.losses.similarities import inner, minus_power

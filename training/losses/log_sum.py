@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ident3d.training.loop.precision import wide
+from ident3d.training.loop.dtype import wide
 from ident3d.training.losses.inputs import check_shape
 
 # Similarities held at once: 1 MB of float32 stays in a CPU's cache, 64 MB are enough work for a GPU.

@@ -1,4 +1,4 @@
-"""What is minimised: a loss by name or import path, with everybody's codes as candidates."""
+"""What is minimised: a loss by name or import path, with everybody's codes as negatives."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -14,8 +14,8 @@ from ident3d.training.losses.contrastive import alignment_uniformity, delta_cont
 from ident3d.training.losses.gather import first_row, gather
 from ident3d.training.losses.regression import mean_squared_error
 
-# what an anchor's positive is told from: all anchors of the batch, itself among them, or the other ones
-CANDIDATES = BATCH, OTHERS = ("batch", "others")
+# whose codes an anchor is compared with: all anchors of the batch, itself among them, or all but itself
+NEGATIVES = BATCH, OTHERS = ("batch", "others")
 
 
 class LossSettings(Protocol):
@@ -32,7 +32,7 @@ class LossSettings(Protocol):
     @property
     def tau(self) -> float: ...
     @property
-    def candidates(self) -> str: ...
+    def negatives(self) -> str: ...
     @property
     def alpha(self) -> float: ...
     @property
@@ -65,7 +65,7 @@ class Objective(nn.Module):
                 return self.of_own(codes, codes, latents[0])
             return mean_squared_error(codes, latents[0])
         z, z_tilde = codes.chunk(2)
-        own_row = first_row(z) if s.candidates == OTHERS else None
+        own_row = first_row(z) if s.negatives == OTHERS else None
         if self.name == "infonce":
             return info_nce(z, z_tilde, gather(z), tau=s.tau, first_row=own_row)
         if self.name == "delta":

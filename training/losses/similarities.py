@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from ident3d.training.loop.precision import wide
+from ident3d.training.loop.dtype import wide
 from ident3d.training.losses.inputs import check_shape
 
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from ident3d.errors import UserError
 from ident3d.training.loop.steps import rate_factor, seed_of, set_rates
 from ident3d.training.losses.objective import Objective
-from ident3d.training.mixing.loss import TheoryLoss
+from ident3d.training.mixing.loss import MixingLoss
 from ident3d.training.mixing.sampling import sampler
-from ident3d.training.mixing.settings import Synthetic
+from ident3d.training.mixing.settings import MixingSettings
 
 STEPS, RATE, BATCHES = 300, 5e-2, 20
 FITTED, SCORED = 1, 2  # which of a seed's streams of draws
@@ -48,7 +48,7 @@ class Positive(nn.Module):
         return self.log.exp()
 
 
-def global_minimum(s: Synthetic, steps: int = STEPS) -> Minimum:
+def global_minimum(s: MixingSettings, steps: int = STEPS) -> Minimum:
     """The loss at f = g⁻¹ with the best scale c and the best Λ̂, by Adam on fresh batches of completed settings.
 
     The batch counts: every anchor is among its own candidates, which is felt the more the fewer they are. Codes on a
@@ -56,7 +56,7 @@ def global_minimum(s: Synthetic, steps: int = STEPS) -> Minimum:
     """
     if s.space == "sphere" and s.latent_space != "sphere":
         raise UserError(f"Latents of the {s.latent_space} are no codes of a sphere: there is no f = g⁻¹.")
-    loss, scale = TheoryLoss(s), Positive([s.radius if s.space == "sphere" else 1.0])
+    loss, scale = MixingLoss(s), Positive([s.radius if s.space == "sphere" else 1.0])
     diagonals = fixed_diagonals(s, loss)
     at_lambda = mean(losses(s, loss, scale)) if len(diagonals) else None
     minimise(s, loss, scale, [*diagonals, *([] if s.space == "sphere" or s.supervised else [scale])], steps)
@@ -66,7 +66,7 @@ def global_minimum(s: Synthetic, steps: int = STEPS) -> Minimum:
     return Minimum(mean(values), stdev(values) / BATCHES**0.5, float(scale().detach()), found, at_lambda)
 
 
-def stretched_precision(s: Synthetic, steps: int = STEPS) -> list[list[float]]:
+def stretched_precision(s: MixingSettings, steps: int = STEPS) -> list[list[float]]:
     """The best Λ̂ at h = A z / |A z| for the best diagonal A: where an encoder may end.
 
     AnInfoNCE's sampler rejects and projects, so that its pairs are not quite of the loss's form: stretched latents do
@@ -75,13 +75,13 @@ def stretched_precision(s: Synthetic, steps: int = STEPS) -> list[list[float]]:
     """
     if s.space != "sphere" or s.loss != "aninfonce" or s.hard:
         return []
-    loss, scales = TheoryLoss(s), Positive([1.0] * s.dim)
+    loss, scales = MixingLoss(s), Positive([1.0] * s.dim)
     diagonals = fixed_diagonals(s, loss)
     minimise(s, loss, scales, [*diagonals, scales], steps)
     return listed(diagonals)
 
 
-def minimise(s: Synthetic, loss: TheoryLoss, scale: Positive, trained: Sequence[nn.Module], steps: int) -> None:
+def minimise(s: MixingSettings, loss: MixingLoss, scale: Positive, trained: Sequence[nn.Module], steps: int) -> None:
     """Adam on the loss of h = scale · z, on the parameters of `trained`."""
     if not trained:
         return
@@ -93,13 +93,13 @@ def minimise(s: Synthetic, loss: TheoryLoss, scale: Positive, trained: Sequence[
         optimiser.step()
 
 
-def losses(s: Synthetic, loss: TheoryLoss, scale: Positive) -> list[float]:
+def losses(s: MixingSettings, loss: MixingLoss, scale: Positive) -> list[float]:
     """The losses of batches that nothing was fitted on."""
     with torch.no_grad():
         return [float(loss_at(s, loss, scale, SCORED, step)) for step in range(BATCHES)]
 
 
-def loss_at(s: Synthetic, loss: TheoryLoss, scale: Positive, stream: int, step: int) -> Tensor:
+def loss_at(s: MixingSettings, loss: MixingLoss, scale: Positive, stream: int, step: int) -> Tensor:
     """The loss of a batch at h = scale · z."""
     latents = sampler(s).draw(s.batch, torch.Generator().manual_seed(seed_of(s.seed, step, stream)))
     value: Tensor = loss([scale() * z for z in latents], latents)
@@ -110,7 +110,7 @@ def listed(diagonals: nn.ModuleList) -> list[list[float]]:
     return [member().detach().tolist() for member in diagonals]
 
 
-def fixed_diagonals(s: Synthetic, loss: TheoryLoss) -> nn.ModuleList:
+def fixed_diagonals(s: MixingSettings, loss: MixingLoss) -> nn.ModuleList:
     """Put a Λ̂ that starts at the truth into every member of the loss that has one, and return them."""
     found = nn.ModuleList()
     truths = [[a - b for a, b in zip(s.lambdas[0], s.hard, strict=True)]] if s.hard else s.lambdas

@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from ident3d.training.losses.contrastive import ensemble, hard_negatives
 from ident3d.training.losses.objective import Objective
 from ident3d.training.losses.similarities import inner, minus_power, minus_quadratic
-from ident3d.training.mixing.settings import Synthetic
+from ident3d.training.mixing.settings import MixingSettings
 
 
-class TheoryLoss(nn.Module):
+class MixingLoss(nn.Module):
     """The mean over processes of a loss each (with a Λ̂ of its own), codes and latents in the sampler's order."""
 
-    def __init__(self, settings: Synthetic) -> None:
+    def __init__(self, settings: MixingSettings) -> None:
         super().__init__()
         self.settings = settings
         self.members = nn.ModuleList(Objective(settings) for _ in range(max(1, len(settings.lambdas))))

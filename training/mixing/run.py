@@ -9,18 +9,19 @@ import torch
 
 from ident3d.errors import UserError
 from ident3d.loaders.folders.folder import differences
-from ident3d.loaders.format.files import remove_partial_files, sha256, write_json
+from ident3d.loaders.format.files import remove_partial_files, write_json
 from ident3d.loaders.stores.lease import Lease, lease
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.devices import circumstances
-from ident3d.training.mixing.settings import Synthetic
+from ident3d.training.loop.recorded import digest
+from ident3d.training.mixing.settings import MixingSettings
 
 FILE = "run.json"
 FORMAT, FORMAT_VERSION = "ident3d-mixing", 1
 
 
 @contextmanager
-def opened(path: Path, settings: Synthetic, device: torch.device, resume: bool) -> Iterator[Lease]:
+def opened(path: Path, settings: MixingSettings, device: torch.device, resume: bool) -> Iterator[Lease]:
     """Hold a run's folder, new or begun with the same settings."""
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -38,20 +39,19 @@ def opened(path: Path, settings: Synthetic, device: torch.device, resume: bool) 
         yield held
 
 
-def open_mixing(path: Path) -> Synthetic:
+def open_mixing(path: Path) -> MixingSettings:
     """The settings that a run's folder records."""
     try:
         content = json.loads((path / FILE).read_text(encoding="utf-8"))
         if content["format"] != FORMAT or content["format_version"] != FORMAT_VERSION:
             raise UserError(f"{path / FILE} has another format than this ident3d reads.")
-        return Synthetic.from_dict(content["settings"])
+        return MixingSettings.from_dict(content["settings"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, UserError):
             raise
         raise UserError(f"{path / FILE} does not say what a run on mixed latents must: {error!r}.") from None
 
 
-def default_name(s: Synthetic) -> str:
+def default_name(s: MixingSettings) -> str:
     """<latent space>-<conditional>-<model space>-<hash of all settings>."""
-    digest = sha256(json.dumps(s.as_dict(), sort_keys=True).encode())[:8]
-    return f"{s.latent_space}-{'supervised' if s.supervised else s.cond}-{s.space}-{digest}"
+    return f"{s.latent_space}-{'supervised' if s.supervised else s.cond}-{s.space}-{digest(s.as_dict())}"

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ident3d.latents.distributions.by_name import Marginal, conditional, uniforms
 from ident3d.latents.distributions.conditionals import Conditional
-from ident3d.training.mixing.settings import Synthetic, conditionals_of, marginal_of, space_of
+from ident3d.training.mixing.settings import MixingSettings, conditionals_of, marginal_of, space_of
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Sampler:
         return views
 
 
-def sampler(s: Synthetic) -> Sampler:
+def sampler(s: MixingSettings) -> Sampler:
     """The draws that completed settings ask for; supervised runs take anchors alone."""
     if s.supervised:
         return Sampler(marginal_of(s), ())

@@ -23,7 +23,7 @@ from ident3d.training.mixing.ground_truth import (
     stretched_precision,
 )
 from ident3d.training.mixing.settings import marginal_of
-from ident3d.training.mixing.train import Mixed
+from ident3d.training.mixing.train import MixingRun
 
 SCORES_FILE = "evaluation.json"
 COUNT, STREAM = 16_384, 4
@@ -31,7 +31,7 @@ CHUNK = 4096
 Figures = dict[str, float]
 
 
-def score(work: Mixed) -> dict[str, Any]:
+def score(work: MixingRun) -> dict[str, Any]:
     """A trained run's figures and facts, on latents that it was not trained on; written into its folder if it has one.
 
     Figures are R² and MCC of the codes and of the observations themselves (the identity baseline), R² of the latents
@@ -67,7 +67,7 @@ def score(work: Mixed) -> dict[str, Any]:
     return found
 
 
-def held_out_loss(work: Mixed) -> float:
+def held_out_loss(work: MixingRun) -> float:
     """The mean loss of the trained run on fresh batches, to hold beside the loss at f = g⁻¹."""
     s, device = work.settings, next(work.encoder.parameters()).device
     values = []
@@ -80,7 +80,7 @@ def held_out_loss(work: Mixed) -> float:
     return mean(values)
 
 
-def beside(work: Mixed, least: Minimum) -> Figures:
+def beside(work: MixingRun, least: Minimum) -> Figures:
     """Λ̂ of the run against the best one: the largest relative deviation of the mean over a block of equal Λ."""
     deviations = [
         abs(np.mean(ours) / np.mean(best) - 1)

@@ -11,19 +11,20 @@ from ident3d.latents.distributions.conditionals import Conditional
 from ident3d.latents.distributions.spaces import Box, Factor, Sphere, Unbounded
 from ident3d.training.encoders.output_spaces import SPACES
 from ident3d.training.encoders.perceptron import PAPERS, widths
+from ident3d.training.loop.recorded import with_new_names
 from ident3d.training.loop.steps import SCHEDULES
-from ident3d.training.losses.objective import CANDIDATES, OTHERS
+from ident3d.training.losses.objective import NEGATIVES, OTHERS
 
 LINE: Final = ("normal", "laplace", "gennorm")
 MARGINALS: Final = {"box": ("uniform", *LINE), "sphere": ("uniform", *LINE, "vmf"), "unbounded": LINE}
 CONDITIONALS: Final = {"box": LINE, "sphere": (*LINE, "vmf", "rejected_normal"), "unbounded": LINE}
-PRECISIONS: Final = ("fp32", "bf16")
+DTYPES: Final = ("fp32", "bf16")
 LOSSES: Final = ("infonce", "delta", "simclr", "au", "aninfonce", "mse")
 
 
 @dataclass(frozen=True)
-class Synthetic:
-    """The options of `ident3d mixing`; None means what fits the others (see `completed`). The defaults are the papers'.
+class MixingSettings:
+    """The options of `ident3d mixing`, by default the papers'. None means what `with_defaults` makes of it.
 
     `lambdas` holds one precision Λ per process that draws pairs; with several, one encoder learns from all.
     """
@@ -45,17 +46,17 @@ class Synthetic:
     model_p: float | None = None
     tau: float = 1.0
     alpha: float = 0.5
-    candidates: str = "batch"
+    negatives: str = "batch"
     supervised: bool = False
     mixing: str = PAPERS
     encoder: str = PAPERS
     whiten: bool = False
-    precision: str = "fp32"
+    dtype: str = "fp32"
     bound: float | None = 1.0
     radius: float = 1.0
     learnable: bool | None = None
     space_lr: float | None = None
-    precision_lr: float = 1e-3
+    lambda_lr: float = 1e-3
     batch: int = 6144
     steps: int | None = None
     lr: float = 1e-4
@@ -66,12 +67,12 @@ class Synthetic:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, recorded: dict[str, Any]) -> "Synthetic":
+    def from_dict(cls, recorded: dict[str, Any]) -> "MixingSettings":
         lists = {"lambdas": tuple(map(tuple, recorded["lambdas"])), "hard": tuple(recorded["hard"])}
-        return cls(**recorded | lists)
+        return cls(**with_new_names(recorded) | lists)
 
 
-def completed(settings: Synthetic) -> Synthetic:
+def with_defaults(settings: MixingSettings) -> MixingSettings:
     """The settings with every None decided, or one sentence about the first that does not fit another."""
     s = settings
     check_numbers(s)
@@ -97,8 +98,8 @@ def completed(settings: Synthetic) -> Synthetic:
         raise UserError("--hard-lambda goes with one --lambda: negatives come from the same sampler as positives.")
     for kind, name, known in (
         ("schedule", s.schedule, SCHEDULES),
-        ("precision", s.precision, PRECISIONS),
-        ("candidates", s.candidates, CANDIDATES),
+        ("number format", s.dtype, DTYPES),
+        ("set of negatives", s.negatives, NEGATIVES),
     ):
         if name not in known:
             raise unknown(kind, name, known)
@@ -110,7 +111,7 @@ def completed(settings: Synthetic) -> Synthetic:
     return s
 
 
-def with_loss(s: Synthetic) -> Synthetic:
+def with_loss(s: MixingSettings) -> MixingSettings:
     """The loss that fits the model's space, where none is named."""
     space = s.space or ("unbounded" if s.supervised else s.latent_space)
     if space not in SPACES:
@@ -135,13 +136,13 @@ def with_loss(s: Synthetic) -> Synthetic:
         raise UserError(f"--hard-lambda works with the losses aninfonce, infonce and delta, not with {loss}.")
     if s.hard and loss == "aninfonce" and any(hard >= own for own, hard in zip(s.lambdas[0], s.hard, strict=True)):
         raise UserError("The best Λ̂ is Λ⁺ - Λ⁻, so --lambda is above --hard-lambda in every dimension.")
-    if s.candidates == OTHERS and (s.hard or loss not in ("infonce", "delta")):
-        raise UserError(f"--candidates others is for infonce and delta without --hard-lambda, not for {loss}.")
+    if s.negatives == OTHERS and (s.hard or loss not in ("infonce", "delta")):
+        raise UserError(f"--negatives others is for infonce and delta without --hard-lambda, not for {loss}.")
     power = 2.0 if s.model_p is None and loss in ("delta", "au") else s.model_p
     return replace(s, space=space, loss=loss, model_p=power)
 
 
-def check_used(s: Synthetic) -> None:
+def check_used(s: MixingSettings) -> None:
     """Refuse a number that completed settings do not use: who gives it believes in another distribution or loss."""
     for name, used, where in (
         ("sigma", s.cond in LINE, "--cond normal, laplace or gennorm"),
@@ -153,14 +154,14 @@ def check_used(s: Synthetic) -> None:
         ("alpha", s.loss == "au", "--loss au"),
         ("radius", s.space == "sphere", "--space sphere"),
     ):
-        if not used and getattr(s, name) != getattr(Synthetic, name):
+        if not used and getattr(s, name) != getattr(MixingSettings, name):
             raise UserError(
                 f"--{name.replace('_', '-')} is for {where}; here the marginal is {s.marginal}, the conditional "
                 f"{s.cond}, the output space {s.space}, the loss {s.loss}."
             )
 
 
-def check_numbers(s: Synthetic) -> None:
+def check_numbers(s: MixingSettings) -> None:
     if s.dim < 2:
         raise UserError(f"There is nothing to mix in {s.dim} dimension{'s' * (s.dim != 1)}; --dim is at least 2.")
     for name in ("steps", "hard_count"):
@@ -168,7 +169,7 @@ def check_numbers(s: Synthetic) -> None:
             raise UserError(f"--{name.replace('_', '-')} is at least 1, not {count}.")
     if s.batch < 2:
         raise UserError("A batch has at least 2 pairs: the others are the negatives.")
-    for name in ("marginal_sigma", "sigma", "tau", "bound", "radius", "space_lr", "precision_lr", "lr", "cond_p"):
+    for name in ("marginal_sigma", "sigma", "tau", "bound", "radius", "space_lr", "lambda_lr", "lr", "cond_p"):
         if (value := getattr(s, name)) is not None and not 0 < value < float("inf"):
             raise UserError(f"--{name.replace('_', '-')} is a number above 0, not {value:g}.")
     for name in ("kappa", "marginal_kappa"):
@@ -203,19 +204,19 @@ def fits(kind: str, name: str | None, space: str, known: dict[str, tuple[str, ..
         raise UserError(f"The {where} has no {kind} {name}; choose one of {', '.join(known[space])}.")
 
 
-def space_of(s: Synthetic) -> Factor:
+def space_of(s: MixingSettings) -> Factor:
     """Where the latents live; the box is [0, 1]^d, as in the public code."""
     if s.latent_space == "box":
         return Box(s.dim, 0.0, 1.0)
     return Sphere(s.dim) if s.latent_space == "sphere" else Unbounded(s.dim)
 
 
-def marginal_of(s: Synthetic) -> Marginal:
+def marginal_of(s: MixingSettings) -> Marginal:
     """p(z)."""
     return marginal(str(s.marginal), space_of(s), sigma=s.marginal_sigma, p=s.cond_p, kappa=s.marginal_kappa)
 
 
-def conditionals_of(s: Synthetic) -> list[Conditional]:
+def conditionals_of(s: MixingSettings) -> list[Conditional]:
     """p(z̃ | z) of every process that draws pairs."""
     name, space = str(s.cond), space_of(s)
     if s.lambdas:

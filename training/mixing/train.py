@@ -17,32 +17,32 @@ from ident3d.training.encoders.output_spaces import Box, OutputSpace, output_spa
 from ident3d.training.encoders.perceptron import Perceptron, perceptron
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.devices import device_of
+from ident3d.training.loop.dtype import autocast
 from ident3d.training.loop.log import Log, batch_scores, check_finite, collapsed
 from ident3d.training.loop.own_code import own_code
-from ident3d.training.loop.precision import autocast
 from ident3d.training.loop.steps import rate_factor, seed_of, set_rates
 from ident3d.training.loop.stopping import stoppable
 from ident3d.training.mixing.by_lambda import halves
 from ident3d.training.mixing.generator import Whitening, mixing_named
 from ident3d.training.mixing.ground_truth import global_minimum
-from ident3d.training.mixing.loss import TheoryLoss
+from ident3d.training.mixing.loss import MixingLoss
 from ident3d.training.mixing.run import default_name, opened
 from ident3d.training.mixing.sampling import Sampler, sampler
-from ident3d.training.mixing.settings import Synthetic, completed
+from ident3d.training.mixing.settings import MixingSettings, with_defaults
 
-PAPER = Synthetic()
+PAPER = MixingSettings()
 MARGIN, SOME, WHITENED = 1.3, 10_000, 3
 
 
 @dataclass(frozen=True)
-class Mixed:
+class MixingRun:
     """A run's parts: settings without any None, g, f, the loss, the sampler, and the folder if it has one."""
 
-    settings: Synthetic
+    settings: MixingSettings
     mixing: nn.Module
     whitening: Whitening
     encoder: Perceptron
-    loss: TheoryLoss
+    loss: MixingLoss
     sampler: Sampler
     path: Path | None = None
 
@@ -53,14 +53,14 @@ class Mixed:
         return x
 
     def encoded(self, x: Tensor) -> Tensor:
-        """h = f(x), computed in the run's precision; codes are float32."""
-        with autocast(self.settings.precision, x.device):
+        """h = f(x), computed in the run's number format; codes are float32."""
+        with autocast(self.settings.dtype, x.device):
             codes: Tensor = self.encoder(x)
         return codes
 
 
 def mixing(
-    settings: Synthetic = PAPER,
+    settings: MixingSettings = PAPER,
     *,
     out: Path | None = None,
     root: Path | None = None,
@@ -69,7 +69,7 @@ def mixing(
     save_every: int = 1000,
     log_every: int = 100,
     show_progress: bool = True,
-) -> Mixed:
+) -> MixingRun:
     """Train an encoder f on x = g(z), z and z̃ drawn anew in every step; the run's folder is `out`.
 
     With `resume` a run goes on where its checkpoint stands, to the very bits that an uninterrupted run ends with: each
@@ -115,7 +115,7 @@ def mixing(
     return work
 
 
-def one_step(work: Mixed, optimiser: torch.optim.Optimizer, step: int, device: torch.device) -> tuple[Tensor, ...]:
+def one_step(work: MixingRun, optimiser: torch.optim.Optimizer, step: int, device: torch.device) -> tuple[Tensor, ...]:
     """Draw, mix, encode, and move the weights; returns the anchors, their codes, and the loss."""
     seed = seed_of(work.settings.seed, step)
     torch.manual_seed(seed)  # for an encoder or a loss of a user's own that draws
@@ -128,9 +128,9 @@ def one_step(work: Mixed, optimiser: torch.optim.Optimizer, step: int, device: t
     return latents[0], codes[0].detach(), loss.detach()
 
 
-def built(settings: Synthetic, device: torch.device) -> Mixed:
+def built(settings: MixingSettings, device: torch.device) -> MixingRun:
     """The parts of a run at its first step; whatever does not fit is refused here."""
-    s = completed(settings)
+    s = with_defaults(settings)
     g, draws = mixing_named(s.mixing, s.dim, seed=s.seed).to(device), sampler(s)
     some = SOME if s.whiten or s.bound is None else 2
     z = draws.draw(some, torch.Generator(device).manual_seed(seed_of(s.seed, 0, WHITENED)))[0]
@@ -146,35 +146,35 @@ def built(settings: Synthetic, device: torch.device) -> Mixed:
     with own_code("encoder", s.encoder):
         f(x[:2])
     whitening = Whitening(x if s.whiten else None, x.shape[1]).to(device)
-    return Mixed(s, g, whitening, f, TheoryLoss(s).to(device), draws)
+    return MixingRun(s, g, whitening, f, MixingLoss(s).to(device), draws)
 
 
-def matched_bound(s: Synthetic, z: Tensor) -> float:
+def matched_bound(s: MixingSettings, z: Tensor) -> float:
     """Where a box starts so that codes of the best scale fit in, with room for a sigmoid that never meets its ends."""
     if s.space != "box" or s.supervised:
         return 1.0
     return round(float(MARGIN * global_minimum(s, steps=100).scale * (z.amax(0) - z.amin(0)).mean()), 3)
 
 
-def optimiser_of(work: Mixed) -> torch.optim.Adam:
+def optimiser_of(work: MixingRun) -> torch.optim.Adam:
     """Adam, with rates of their own for the output space and for Λ̂."""
     s = work.settings
     groups = parameter_groups(work.encoder, s.lr, {OutputSpace: s.space_lr} if s.space_lr else {})
     if own := [parameter for parameter in work.loss.parameters() if parameter.requires_grad]:
-        groups.append({"params": own, "lr": s.precision_lr})
+        groups.append({"params": own, "lr": s.lambda_lr})
     return torch.optim.Adam(groups, fused=own_device(work).type in ("cpu", "cuda"))
 
 
-def own_device(work: Mixed) -> torch.device:
+def own_device(work: MixingRun) -> torch.device:
     return next(work.encoder.parameters()).device
 
 
-def pair_of(work: Mixed) -> nn.ModuleDict:
+def pair_of(work: MixingRun) -> nn.ModuleDict:
     """g, whitening and f as one module: what a checkpoint holds, so that a run never depends on drawing g again."""
     return nn.ModuleDict({"mixing": work.mixing, "whitening": work.whitening, "encoder": work.encoder})
 
 
-def learnt(work: Mixed, latents: Tensor, codes: Tensor) -> dict[str, Any]:
+def learnt(work: MixingRun, latents: Tensor, codes: Tensor) -> dict[str, Any]:
     """What the log says beside loss and scores: the box's mean bound, Λ̂ in increasing order, R² of both halves."""
     facts: dict[str, Any] = {}
     if isinstance(work.encoder.space, Box):
@@ -186,7 +186,7 @@ def learnt(work: Mixed, latents: Tensor, codes: Tensor) -> dict[str, Any]:
     return facts
 
 
-def restored(work: Mixed, optimiser: torch.optim.Optimizer) -> int:
+def restored(work: MixingRun, optimiser: torch.optim.Optimizer) -> int:
     """The step that the folder's checkpoint stands at, its state now in the parts; 0 without one."""
     assert work.path is not None
     if not (work.path / checkpoint.FILE).exists():
@@ -198,7 +198,7 @@ def restored(work: Mixed, optimiser: torch.optim.Optimizer) -> int:
     return kept.step
 
 
-def seconds_of_step(settings: Synthetic, steps: int = 4) -> float:
+def seconds_of_step(settings: MixingSettings, steps: int = 4) -> float:
     """CPU seconds of one step, the least of several."""
     work = built(settings, torch.device("cpu"))
     optimiser, taken = optimiser_of(work), []

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ident3d.errors import UserError
-from ident3d.training.images.evaluate import Evaluation, evaluate_run, held_out_of
+from ident3d.training.images.evaluate import Evaluation, evaluate, held_out_of
 from ident3d.training.images.run import open_run
 from ident3d.training.report.report import write_report
 
@@ -41,7 +41,7 @@ def finish(
     alone = allow_same and held_out_of(opened, root) is None
     data = opened.data["path"] if alone else None
     try:
-        evaluation = evaluate_run(run, data, root=root, device=device, encoder=encoder, allow_same=allow_same)
+        evaluation = evaluate(run, data, root=root, device=device, encoder=encoder, allow_same=allow_same)
     except UserError as error:
         reason = str(error)
     return Finished(run, evaluation, reason, write_report(run))

@@ -187,7 +187,7 @@ def pairs_section(run: Run) -> str:
 def settings_section(run: Run) -> str:
     s = run.settings
     words = {name: str(v) for name, v in s.as_dict().items() if v is not None and v is not False and v != []}
-    words |= {"computed in": run.precision, "training set": f"{run.data['path']} ({run.data['n']:,} images)"}
+    words |= {"computed in": run.dtype, "training set": f"{run.data['path']} ({run.data['n']:,} images)"}
     for name, value in run.facts.items():
         words[name] = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
     return "<h2>Settings</h2>" + table([], [[name, value] for name, value in words.items()], "words")

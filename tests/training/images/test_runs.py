@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from synthetic import make_dataset
 
 from ident3d.cli import main
-from ident3d.training.images.evaluate import evaluate_run
+from ident3d.training.images.evaluate import evaluate
 from ident3d.training.images.run import open_run
 from ident3d.training.images.settings import Settings
 from ident3d.training.images.train import train
@@ -52,8 +52,8 @@ def test_train_scores_and_reports(root: Path, tmp_path: Path) -> None:
         (["--model-p", "inf"], "--model-p is a number from 1 on, not inf."),
         (["--loss", "au", "--alpha", "2"], "--alpha is a share from 0 to 1, not 2."),
         (["--alpha", "0.1"], "the loss delta has none"),
-        (["--candidates", "other"], "others"),
-        (["--loss", "au", "--candidates", "others"], "infonce and delta, not for au"),
+        (["--negatives", "other"], "others"),
+        (["--loss", "au", "--negatives", "others"], "infonce and delta, not for au"),
         (["--loss", "aninfonce", "--tau", "0.3"], "the loss aninfonce has none"),
         (["--loss", "simclr", "--space", "box"], "SimCLR's loss compares directions"),
         (["--supervised", "--loss", "delta"], "The loss mse and --supervised belong together"),
@@ -71,8 +71,8 @@ def test_train_scores_and_reports(root: Path, tmp_path: Path) -> None:
         (["--seed", "-1"], "The seed is a whole number"),
         (["--device", "gpu"], "There is no device 'gpu'"),
         (["--device", "cuda"], "torch finds no CUDA GPU here"),
-        (["--precision", "fp16"], "fp16 needs a GPU"),
-        (["--precision", "bf16"], "bf16 needs images of at least 32 pixels"),
+        (["--dtype", "fp16"], "fp16 needs a GPU"),
+        (["--dtype", "bf16"], "bf16 needs images of at least 32 pixels"),
         (["--sync-bn"], "--sync-bn is for several ranks on CUDA"),
         (["--supervised", "--space", "box"], "Supervised codes are the latents themselves"),
         (["--supervised", "--dim", "3"], "cannot be 3"),
@@ -119,7 +119,7 @@ def test_resume_says_where_there_is_nothing_to_go_on_with(root: Path, tmp_path: 
 def test_a_smaller_size_is_the_runs_size(root: Path, tmp_path: Path) -> None:
     settings = Settings(encoder="tiny:small", batch=32, steps=1, size=8)
     run = train(root / "train", settings, out=tmp_path / "run", workers=0, show_progress=False)
-    assert evaluate_run(run.path, root / "test", show_progress=False, encoder="tiny:small").count == 70
+    assert evaluate(run.path, root / "test", show_progress=False, encoder="tiny:small").count == 70
 
 
 def test_the_periodic_variant_has_a_product_space(tmp_path: Path) -> None:

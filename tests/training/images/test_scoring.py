@@ -16,7 +16,7 @@ from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.folder import Description, read_description
 from ident3d.loaders.format.files import write_json
-from ident3d.training.images.evaluate import encode, evaluate_run
+from ident3d.training.images.evaluate import encode, evaluate
 from ident3d.training.images.run import open_run, trained_encoder
 from ident3d.training.images.settings import Settings
 from ident3d.training.images.train import train
@@ -33,10 +33,10 @@ def ident3d(*words: object) -> Result:
 
 def test_batch_statistics_and_unknown_scores_are_said(root: Path) -> None:
     options = {"encoder": "tiny:plain", "show_progress": False}
-    found = evaluate_run(root / "run", root / "test", metrics="mcc_pearson", bn_batch_stats=True, **options)
+    found = evaluate(root / "run", root / "test", metrics="mcc_pearson", bn_batch_stats=True, **options)
     assert found.label == "Batch norm took each batch's statistics."
     with pytest.raises(UserError, match="Did you mean 'mcc_pearson'"):
-        evaluate_run(root / "nothing", metrics=["mcc_pearsn"])
+        evaluate(root / "nothing", metrics=["mcc_pearsn"])
 
 
 def test_a_broken_test_set_is_not_replaced_by_the_training_set(root: Path, tmp_path: Path) -> None:
@@ -53,8 +53,8 @@ def test_a_broken_test_set_is_not_replaced_by_the_training_set(root: Path, tmp_p
 
 def test_evaluate_refuses_what_was_trained_on(root: Path) -> None:
     with pytest.raises(UserError, match=r"holds images that .* was trained on"):
-        evaluate_run(root / "run", root / "train", encoder="tiny:plain")
-    labelled = evaluate_run(
+        evaluate(root / "run", root / "train", encoder="tiny:plain")
+    labelled = evaluate(
         root / "run", root / "train", encoder="tiny:plain", allow_same=True, show_progress=False, metrics="default"
     )
     assert labelled.label == "Scored on images that the run was trained on."
@@ -74,7 +74,7 @@ def test_images_of_another_world_are_scored_and_labelled(root: Path, tmp_path: P
     held = World(fixed={"object_hue": 0.5}).as_dict()
     fixed = another(make_dataset(tmp_path / "fixed", 20, split="test"), world=held)
     for path, words in ((metal, "material: metal there, none in training"), (fixed, "world.fixed.object_hue: 0.5")):
-        found = evaluate_run(root / "run", path, encoder="tiny:plain", metrics="mcc_pearson", show_progress=False)
+        found = evaluate(root / "run", path, encoder="tiny:plain", metrics="mcc_pearson", show_progress=False)
         assert found.label is not None
         assert "another world" in found.label
         assert words in found.label
@@ -86,9 +86,9 @@ def test_the_matching_test_set_has_the_training_sets_material(root: Path, tmp_pa
     run = train(tmp_path / "train", SETTINGS, out=tmp_path / "run", workers=0, show_progress=False).path
     options = {"encoder": "tiny:plain", "metrics": "mcc_pearson", "root": tmp_path, "show_progress": False}
     with pytest.raises(UserError, match="No complete test set with the world, material and size"):
-        evaluate_run(run, **options)
+        evaluate(run, **options)
     plain = make_dataset(tmp_path / "plain", 20, split="test")
-    assert evaluate_run(run, **options).data == plain
+    assert evaluate(run, **options).data == plain
 
 
 def test_latents_from_a_file_are_the_same_in_both_splits() -> None:
@@ -100,7 +100,7 @@ def test_latents_from_a_file_are_the_same_in_both_splits() -> None:
 
 def test_a_report_shows_the_seed_and_no_codes_of_another_evaluation(root: Path, tmp_path: Path) -> None:
     run = train(root / "train", SETTINGS, out=tmp_path / "run", workers=0, show_progress=False).path
-    evaluate_run(run, root / "test", encoder="tiny:plain", show_progress=False)
+    evaluate(run, root / "test", encoder="tiny:plain", show_progress=False)
     page = write_report(run).read_text()
     assert "<td>seed</td><td>0</td>" in page
     assert "after step 3" in page
@@ -115,12 +115,12 @@ def test_a_report_shows_the_seed_and_no_codes_of_another_evaluation(root: Path, 
 def test_evaluate_refuses_other_scenes_and_smaller_images(root: Path, tmp_path: Path) -> None:
     other = make_dataset(tmp_path / "periodic", 20, scene="3dident-periodic", split="test")
     with pytest.raises(UserError, match="it shows 3dident-periodic, the run was trained on 3dident"):
-        evaluate_run(root / "run", other, encoder="tiny:plain")
+        evaluate(root / "run", other, encoder="tiny:plain")
     small = make_dataset(tmp_path / "small", 20, size=8, split="test")
     with pytest.raises(UserError, match="its images are 8 pixels wide, the run's 16"):
-        evaluate_run(root / "run", small, encoder="tiny:plain")
+        evaluate(root / "run", small, encoder="tiny:plain")
     with pytest.raises(UserError, match="is not a run's folder"):
-        evaluate_run(root / "train", small)
+        evaluate(root / "train", small)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_batch_statistics_change_the_codes(root: Path, tmp_path: Path) -> None:
     run = train(root / "train", settings, out=tmp_path / "run", workers=0, show_progress=False).path
     before = trained_encoder(open_run(run), "tiny:convolution")[0].state_dict()
     scores = [
-        evaluate_run(run, root / "test", bn_batch_stats=how, encoder="tiny:convolution", show_progress=False)
+        evaluate(run, root / "test", bn_batch_stats=how, encoder="tiny:convolution", show_progress=False)
         for how in (False, True)
     ]
     assert float(scores[0].report.scores["linear_r2"]) != float(scores[1].report.scores["linear_r2"])
@@ -207,7 +207,7 @@ class Seen(HTMLParser):
 def test_a_report_shows_everything_and_loads_nothing(root: Path, tmp_path: Path) -> None:
     wicked = tmp_path / "<script>alert(1)<"
     run = train(root / "train", SETTINGS, out=wicked, workers=0, show_progress=False).path
-    evaluate_run(run, root / "test", encoder="tiny:plain", show_progress=False)
+    evaluate(run, root / "test", encoder="tiny:plain", show_progress=False)
     page = write_report(run).read_text()
     seen = Seen()
     seen.feed(page)

@@ -32,7 +32,7 @@ from ident3d.training.loop.log import read_log
 
 HERE = Path(__file__).parents[2]  # of the modules that the tests share
 N = 64
-TINY = Settings(encoder="tiny:convolution", batch=16, steps=9, lr=1e-3, precision="fp32", bound=3.0)
+TINY = Settings(encoder="tiny:convolution", batch=16, steps=9, lr=1e-3, dtype="fp32", bound=3.0)
 PLAIN = replace(TINY, encoder="tiny:plain", steps=4)
 
 
@@ -298,17 +298,17 @@ def test_a_run_does_not_move_into_a_dataset(path: Path) -> None:
         quick(path, PLAIN, path)
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
 def test_a_run_from_a_gpu_does_not_go_on_in_a_format_that_this_cpu_lacks(
-    path: Path, tmp_path: Path, precision: str
+    path: Path, tmp_path: Path, dtype: str
 ) -> None:
     run = quick(path, PLAIN, tmp_path / "run")
     content = json.loads((run / "run.json").read_text())
     for record in (content, content["settings"]):
-        record["precision"] = precision
+        record["dtype"] = dtype
     (run / "run.json").write_text(json.dumps(content))
     with pytest.raises(UserError, match=r"needs a GPU|needs images of at least 32 pixels"):
-        quick(path, replace(PLAIN, precision=precision), run, resume=True)
+        quick(path, replace(PLAIN, dtype=dtype), run, resume=True)
 
 
 def test_a_checkpoint_of_another_architecture_is_refused(path: Path, tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from torch import nn
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.training.encoders.resnet import resnet18
-from ident3d.training.images.settings import Settings, completed
-from ident3d.training.loop.devices import device_of, place
+from ident3d.training.images.settings import Settings, with_defaults
+from ident3d.training.loop.devices import device_of, joined_ranks
+from ident3d.training.loop.dtype import SMALLEST_IN_BF16, choose_dtype, cpu_has_bf16
 from ident3d.training.loop.log import Log
-from ident3d.training.loop.precision import SMALLEST_IN_BF16, chosen_precision, cpu_has_bf16
 from ident3d.training.loop.steps import rate_factor
 
 FAULTS = """
@@ -43,7 +43,7 @@ def test_freed_memory_is_kept() -> None:
 
 def test_auto_keeps_float32_where_nothing_is_faster() -> None:
     network = nn.Sequential(nn.Flatten(), nn.Linear(3, 2))
-    chosen, seconds = chosen_precision("auto", network, torch.randn(4, 3, 1, 1))
+    chosen, seconds = choose_dtype("auto", network, torch.randn(4, 3, 1, 1))
     assert (chosen, seconds) == ("fp32", {})
 
 
@@ -51,7 +51,7 @@ def test_auto_keeps_float32_where_nothing_is_faster() -> None:
 def test_auto_measures_and_leaves_the_network_as_it_was() -> None:
     network = resnet18(10)
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    chosen, seconds = chosen_precision("auto", network, torch.randn(8, 3, SMALLEST_IN_BF16, SMALLEST_IN_BF16))
+    chosen, seconds = choose_dtype("auto", network, torch.randn(8, 3, SMALLEST_IN_BF16, SMALLEST_IN_BF16))
     assert set(seconds) == {"fp32", "bf16"}
     assert chosen == "fp32" or seconds["bf16"] < seconds["fp32"]
     assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
@@ -74,7 +74,7 @@ def test_a_world_without_a_rank_is_one_sentence(monkeypatch: pytest.MonkeyPatch,
     for name, value in {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv(missing)
-    with pytest.raises(UserError, match="start ranks with torchrun, or unset WORLD_SIZE"), place("cpu"):
+    with pytest.raises(UserError, match="start ranks with torchrun, or unset WORLD_SIZE"), joined_ranks("cpu"):
         pass
 
 
@@ -104,8 +104,8 @@ def test_the_usual_space_is_where_the_loss_looks() -> None:
         Settings(cond="augment", loss="delta"): "box",
         Settings(supervised=True): "unbounded",
     }.items():
-        assert completed(settings, World(), 64, 1000).space == space
-    assert completed(Settings(cond="vmf"), World("3dident-periodic"), 64, 1000).space == "box*sphere"
+        assert with_defaults(settings, World(), 64, 1000).space == space
+    assert with_defaults(Settings(cond="vmf"), World("3dident-periodic"), 64, 1000).space == "box*sphere"
 
 
 def test_tensorboard_is_asked_for_in_one_sentence(tmp_path: Path) -> None:

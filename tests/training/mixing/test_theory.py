@@ -22,22 +22,22 @@ from ident3d.training.losses.aninfonce import an_info_nce
 from ident3d.training.mixing import train as theory
 from ident3d.training.mixing.by_lambda import blocks, halves
 from ident3d.training.mixing.ground_truth import global_minimum, stretched_precision
-from ident3d.training.mixing.loss import TheoryLoss
+from ident3d.training.mixing.loss import MixingLoss
 from ident3d.training.mixing.run import default_name
 from ident3d.training.mixing.sampling import sampler
 from ident3d.training.mixing.scores import score, text
-from ident3d.training.mixing.settings import CONDITIONALS, MARGINALS, Synthetic, completed, spread_out
+from ident3d.training.mixing.settings import CONDITIONALS, MARGINALS, MixingSettings, spread_out, with_defaults
 from ident3d.training.mixing.train import built, mixing
 
-SMALL = Synthetic(dim=4, encoder="32x2", whiten=True, bound=None, batch=128, steps=12, lr=3e-3, schedule="cosine")
+SMALL = MixingSettings(dim=4, encoder="32x2", whiten=True, bound=None, batch=128, steps=12, lr=3e-3, schedule="cosine")
 CPU = torch.device("cpu")
 
 
-def run(path: Path, s: Synthetic = SMALL, **options: Any) -> theory.Mixed:
+def run(path: Path, s: MixingSettings = SMALL, **options: Any) -> theory.MixingRun:
     return mixing(s, out=path, device="cpu", show_progress=False, **options)
 
 
-def weights(work: theory.Mixed) -> list[torch.Tensor]:
+def weights(work: theory.MixingRun) -> list[torch.Tensor]:
     return [value.clone() for value in [*work.encoder.state_dict().values(), *work.loss.state_dict().values()]]
 
 
@@ -46,7 +46,7 @@ def test_every_distribution_stays_on_its_space(space: str) -> None:
     for marginal in MARGINALS[space]:
         for cond in CONDITIONALS[space]:
             lambdas = ((5.0, 25.0),) if cond == "rejected_normal" else ()
-            s = completed(Synthetic(latent_space=space, marginal=marginal, cond=cond, lambdas=lambdas, dim=4))
+            s = with_defaults(MixingSettings(latent_space=space, marginal=marginal, cond=cond, lambdas=lambdas, dim=4))
             z, z_tilde = sampler(s).draw(300, torch.Generator().manual_seed(0))
             for x in (z, z_tilde):
                 assert x.shape == (300, 4)
@@ -58,13 +58,15 @@ def test_every_distribution_stays_on_its_space(space: str) -> None:
 
 
 def test_pairs_of_a_box_differ_by_the_conditional() -> None:
-    z, z_tilde = sampler(completed(Synthetic(marginal="normal", marginal_sigma=0.05))).draw(5000, torch.Generator())
+    z, z_tilde = sampler(with_defaults(MixingSettings(marginal="normal", marginal_sigma=0.05))).draw(
+        5000, torch.Generator()
+    )
     assert (z_tilde - z).std() == pytest.approx(0.05, rel=0.05)
     assert z.std(0).mean() == pytest.approx(0.05, rel=0.05)
 
 
 def test_hard_negatives_are_drawn_around_their_anchor() -> None:
-    s = completed(Synthetic(lambdas=((400.0,),), hard=(100.0,), hard_count=3, dim=5, batch=500))
+    s = with_defaults(MixingSettings(lambdas=((400.0,),), hard=(100.0,), hard_count=3, dim=5, batch=500))
     z, z_tilde, negatives = sampler(s).draw(500, torch.Generator().manual_seed(0))
     own = negatives.reshape(500, 3, 5) - z[:, None]
     assert own.norm(dim=2).mean() == pytest.approx(2 * float((z_tilde - z).norm(dim=1).mean()), rel=0.1)
@@ -97,7 +99,7 @@ def test_supervised_is_the_ceiling(tmp_path: Path) -> None:
         {"lambdas": ((5.0, 25.0), (25.0, 5.0))},
         {"lambdas": ((150.0,),), "hard": (100.0,), "hard_count": 2},
         {"lambdas": ((5.0, 25.0),), "loss": "simclr", "tau": 0.1},
-        {"precision": "bf16"},
+        {"dtype": "bf16"},
         {"mixing": "own_mixing:Twice", "encoder": "own_mixing:line"},
         {"loss": "tiny:squared"},
     ],
@@ -154,14 +156,14 @@ def test_a_run_whose_folder_was_taken_over_writes_nothing_more(tmp_path: Path) -
 
 
 def test_every_setting_is_in_the_default_name() -> None:
-    s = completed(SMALL)
+    s = with_defaults(SMALL)
     assert default_name(s).startswith("box-normal-box-")
     assert default_name(s) != default_name(replace(s, lr=1.0))
-    assert Synthetic.from_dict(json.loads(json.dumps(s.as_dict()))) == s
+    assert MixingSettings.from_dict(json.loads(json.dumps(s.as_dict()))) == s
 
 
 def test_lambda_is_learnt_towards_the_best(tmp_path: Path) -> None:
-    s = replace(SMALL, lambdas=((4.0, 40.0),), encoder="64x2", batch=256, steps=500, lr=1e-2, precision_lr=0.2)
+    s = replace(SMALL, lambdas=((4.0, 40.0),), encoder="64x2", batch=256, steps=500, lr=1e-2, lambda_lr=0.2)
     work = run(tmp_path / "run", s)
     found = score(work)
     low, high = (np.mean(block) for block in blocks(work.settings.lambdas[0], work.loss.diagonals()[0].tolist()))
@@ -181,7 +183,7 @@ def test_lambda_is_learnt_towards_the_best(tmp_path: Path) -> None:
 
 def test_hard_negatives_have_the_difference_as_their_best_lambda() -> None:
     """Λ̂ = Λ⁺ - Λ⁻, where the sphere is nearly flat: for large Λ, and without the norm's rejection for many latents."""
-    s = completed(Synthetic(dim=6, lambdas=((900.0,),), hard=(300.0,), hard_count=4, batch=2000))
+    s = with_defaults(MixingSettings(dim=6, lambdas=((900.0,),), hard=(300.0,), hard_count=4, batch=2000))
     least = global_minimum(s)
     assert np.mean(least.precision[0]) == pytest.approx(600, rel=0.05)
     assert least.at_lambda == pytest.approx(least.loss, abs=4 * least.error + 1e-3)
@@ -189,26 +191,26 @@ def test_hard_negatives_have_the_difference_as_their_best_lambda() -> None:
 
 def test_stretched_latents_have_another_best_lambda() -> None:
     """What the public log ends with at Λ = (5, 25), 5.5 and 23.1, is nearer to it than the best Λ̂ at f = g⁻¹."""
-    s = completed(Synthetic(lambdas=((5.0, 25.0),), batch=256))
+    s = with_defaults(MixingSettings(lambdas=((5.0, 25.0),), batch=256))
     (best,), (stretched,) = global_minimum(s).precision, stretched_precision(s)
     low, high = np.mean(best[:5]), np.mean(best[5:])
     assert np.mean(stretched[:5]) == pytest.approx(1.06 * low, rel=0.03)
     assert np.mean(stretched[5:]) == pytest.approx(0.93 * high, rel=0.03)
-    assert stretched_precision(completed(Synthetic(lambdas=((5.0, 25.0),), space="unbounded"))) == []
+    assert stretched_precision(with_defaults(MixingSettings(lambdas=((5.0, 25.0),), space="unbounded"))) == []
 
 
 def test_each_process_has_a_loss_of_its_own_pairs() -> None:
     """The mean of AnInfoNCE over processes, each with its own Λ̂; hard negatives are told from their own positive."""
-    s = completed(Synthetic(dim=4, lambdas=((5.0, 25.0), (25.0, 5.0)), batch=50))
-    loss, latents = TheoryLoss(s), sampler(s).draw(50, torch.Generator().manual_seed(0))
+    s = with_defaults(MixingSettings(dim=4, lambdas=((5.0, 25.0), (25.0, 5.0)), batch=50))
+    loss, latents = MixingLoss(s), sampler(s).draw(50, torch.Generator().manual_seed(0))
     own = [torch.tensor([5.0, 5, 25, 25]), torch.tensor([25.0, 25, 5, 5])]
     for member, precision in zip(loss.members, own, strict=True):
         member.precision = Fixed(precision)
     first, second = (an_info_nce(*latents[2 * k : 2 * k + 2], own[k]).mean() for k in (0, 1))
     assert float(loss(latents, latents)) == pytest.approx(float((first + second) / 2), rel=1e-5)
 
-    s = completed(Synthetic(dim=4, lambdas=((25.0,),), hard=(5.0,), hard_count=2, batch=3))
-    loss, latents = TheoryLoss(s), sampler(s).draw(3, torch.Generator().manual_seed(0))
+    s = with_defaults(MixingSettings(dim=4, lambdas=((25.0,),), hard=(5.0,), hard_count=2, batch=3))
+    loss, latents = MixingLoss(s), sampler(s).draw(3, torch.Generator().manual_seed(0))
     loss.members[0].precision = Fixed(torch.full((4,), 20.0))
     z, positive, negatives = (x.double().numpy() for x in latents)
     terms = []
@@ -229,9 +231,9 @@ class Fixed(torch.nn.Module):
 
 
 def test_the_minimum_is_below_every_other_scale() -> None:
-    s = completed(replace(SMALL, model_p=2.0))
+    s = with_defaults(replace(SMALL, model_p=2.0))
     least = global_minimum(s)
-    loss, draws = TheoryLoss(s), sampler(s)
+    loss, draws = MixingLoss(s), sampler(s)
     for factor in (0.7, 1.4):
         total = 0.0
         for seed in range(20):
@@ -244,7 +246,7 @@ def test_the_minimum_is_below_every_other_scale() -> None:
 def test_the_box_starts_at_the_best_scale(whiten: bool) -> None:
     s = built(replace(SMALL, whiten=whiten), CPU).settings
     assert s.bound is not None
-    assert s.bound == pytest.approx(1.3 * global_minimum(completed(SMALL), steps=100).scale, rel=0.05)
+    assert s.bound == pytest.approx(1.3 * global_minimum(with_defaults(SMALL), steps=100).scale, rel=0.05)
 
 
 def test_blocks_know_no_order() -> None:
@@ -260,16 +262,16 @@ def test_content_varies_less_than_style() -> None:
 
 
 def test_the_defaults_are_the_papers() -> None:
-    s = completed(Synthetic())
+    s = with_defaults(MixingSettings())
     assert (s.latent_space, s.marginal, s.cond, s.sigma, s.space, s.loss, s.model_p) == (
         "box", "uniform", "normal", 0.05, "box", "delta", 2.0,
     )  # fmt: skip
     assert (s.batch, s.steps, s.lr, s.tau, s.bound) == (6144, 300_000, 1e-4, 1.0, 1.0)
-    assert completed(Synthetic(supervised=True)).steps == 100_000
+    assert with_defaults(MixingSettings(supervised=True)).steps == 100_000
     assert [layer.out_features for layer in built(s, CPU).encoder.modules() if isinstance(layer, torch.nn.Linear)] == [
         100, 500, 500, 500, 500, 100, 10,
     ]  # fmt: skip
-    an = completed(Synthetic(lambdas=((5.0, 25.0),)))
+    an = with_defaults(MixingSettings(lambdas=((5.0, 25.0),)))
     assert (an.latent_space, an.cond, an.space, an.loss) == ("sphere", "rejected_normal", "sphere", "aninfonce")
     assert an.lambdas == ((5.0,) * 5 + (25.0,) * 5,)
 
@@ -311,7 +313,7 @@ def test_the_defaults_are_the_papers() -> None:
         ("--bound big", "--bound takes a number above 0, or match"),
         ("--bound 1,2", "--bound takes a number above 0, or match"),
         ("--lambda 5,25 --tau 0.1", "the loss aninfonce has no temperature"),
-        ("--loss au --candidates others", "not for au"),
+        ("--loss au --negatives others", "not for au"),
         ("--loss au --alpha 2", "--alpha shares out alignment and uniformity"),
         ("--loss infonce", "InfoNCE compares directions"),
         ("--space sphere --model-p 2", "without a power p"),

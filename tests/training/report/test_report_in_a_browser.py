@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from synthetic import make_dataset
 
-from ident3d.training.images.evaluate import evaluate_run
+from ident3d.training.images.evaluate import evaluate
 from ident3d.training.images.settings import Settings
 from ident3d.training.images.train import train
 from ident3d.training.report.report import write_report
@@ -35,7 +35,7 @@ def test_the_report_is_painted(tmp_path: Path) -> None:
     make_dataset(tmp_path / "test", 200, size=32, split="test")
     settings = Settings(batch=64, steps=30, lr=1e-3, bound=6.0, space_lr=2e-2, schedule="onecycle")
     run = train(tmp_path / "train", settings, out=tmp_path / "run", workers=0, log_every=2, show_progress=False).path
-    evaluate_run(run, tmp_path / "test", show_progress=False)
+    evaluate(run, tmp_path / "test", show_progress=False)
     page = write_report(run)
     for name, width in WIDTHS.items():
         light = screenshot(page, tmp_path / f"{name}-light.png", width)

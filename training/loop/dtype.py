@@ -24,7 +24,7 @@ def wide(x: Tensor) -> Tensor:
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
-def candidates(device: torch.device) -> list[str]:
+def formats_of(device: torch.device) -> list[str]:
     """The formats that a device computes in by instructions of its own."""
     if device.type == "cuda":
         return ["fp32", "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"]
@@ -43,12 +43,12 @@ def autocast(name: str, device: torch.device) -> torch.autocast:
     return torch.autocast(device.type, dtype=TYPES[name] or torch.bfloat16, enabled=TYPES[name] is not None)
 
 
-def chosen_precision(wanted: str, model: nn.Module, images: Tensor) -> tuple[str, dict[str, float]]:
+def choose_dtype(wanted: str, model: nn.Module, images: Tensor) -> tuple[str, dict[str, float]]:
     """`wanted`, or for "auto" the fastest format with the seconds that each took for a pass there and back."""
     if wanted != "auto":
-        check_precision(wanted, images.device, images.shape[-1])
+        check_dtype(wanted, images.device, images.shape[-1])
         return wanted, {}
-    names = ["fp32"] if too_small(images.device, images.shape[-1]) else candidates(images.device)
+    names = ["fp32"] if too_small(images.device, images.shape[-1]) else formats_of(images.device)
     if len(names) == 1:
         return names[0], {}
     trial, some = copy.deepcopy(model).train(), images[:MOST_IMAGES]  # statistics and gradients of the copy go with it
@@ -57,7 +57,7 @@ def chosen_precision(wanted: str, model: nn.Module, images: Tensor) -> tuple[str
     return (best if seconds["fp32"] > WORTH_IT * seconds[best] else "fp32"), seconds
 
 
-def check_precision(name: str, device: torch.device, size: int) -> None:
+def check_dtype(name: str, device: torch.device, size: int) -> None:
     """Refuse to train in a format that a device cannot, or not on images of this size."""
     if name == "fp16" and device.type == "cpu":
         raise UserError("fp16 needs a GPU; on a CPU take bf16, fp32 or auto.")

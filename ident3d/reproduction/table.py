@@ -67,7 +67,7 @@ def command_of(experiment: Experiment, profile: str, results: Sequence[Result]) 
     rows, worlds = (list(dict.fromkeys(getattr(r, name) for r in results)) for name in ("row", "world"))
     every = {name for data in experiment.profiles[profile].values() for name in data.rows or names_of(experiment)}
     words += [f"--rows {','.join(rows)}"] if set(rows) != every else []
-    words += [f"--world {','.join(worlds)}"] if set(worlds) != set(experiment.profiles[profile]) else []
+    words += [f"--variant {','.join(worlds)}"] if set(worlds) != set(experiment.profiles[profile]) else []
     return " ".join([*words, f"--seeds {','.join(map(str, sorted({r.seed for r in results})))}"])
 
 

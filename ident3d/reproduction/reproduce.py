@@ -16,7 +16,7 @@ from ident3d.reproduction.table import of_images, write_tables
 from ident3d.training.experiments import experiment as experiments
 from ident3d.training.experiments.experiment import EXPERIMENTS, Data, Experiment
 from ident3d.training.experiments.mixing_tables import THEORY
-from ident3d.training.images.settings import check_seed
+from ident3d.training.losses.choice import check_seed
 
 
 def reproduce(

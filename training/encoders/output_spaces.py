@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from ident3d.errors import UserError, unknown
+from ident3d.training.encoders.choice import SPACES
 from ident3d.training.loop.dtype import wide
 
 
@@ -73,9 +74,6 @@ class Product(OutputSpace):
     def forward(self, x: Tensor) -> Tensor:
         parts = torch.split(x, self.dims, dim=1)
         return torch.cat([factor(part) for factor, part in zip(self.factors, parts, strict=True)], dim=1)
-
-
-SPACES = ("box", "sphere", "unbounded")
 
 
 def output_space(

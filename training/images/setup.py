@@ -28,7 +28,7 @@ from ident3d.training.loop import checkpoint
 from ident3d.training.loop.devices import Rank, agreed, circumstances, on_device
 from ident3d.training.loop.dtype import check_dtype, choose_dtype
 from ident3d.training.losses.objective import Objective
-from ident3d.training.views.augmentations import augmentation
+from ident3d.training.views.choice import augmentation
 from ident3d.training.views.pixels import Pixels
 from ident3d.training.views.views import AugmentedViews, ImageViews, MakeViews, PairViews
 

@@ -8,7 +8,7 @@ import pytest
 
 import ident3d
 
-MODULES = ("losses",)
+MODULES = ("losses", "metrics")
 
 
 def public() -> dict[str, Any]:

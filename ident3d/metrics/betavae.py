@@ -69,7 +69,6 @@ def beta_vae_score(
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).integers(4, size=(400, 3))
-
         >>> metrics.beta_vae_score(z, z, points=300, evaluation_points=200).score
         1.0
     """

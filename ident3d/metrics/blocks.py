@@ -65,7 +65,6 @@ def block_identifiability(
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).uniform(size=(400, 3))
-
         >>> found = metrics.block_identifiability(z, np.exp(z[:, :2]), blocks={"content": [0, 1], "style": [2]})
         >>> found.blocks, found.matrix[:, 0].round(1).clip(0).tolist()
         (('content', 'style'), [1.0, 0.0])

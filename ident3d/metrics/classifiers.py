@@ -129,7 +129,6 @@ def explicitness(
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).integers(4, size=(400, 3))
-
         >>> round(float(metrics.explicitness(z, z)), 2)
         1.0
     """

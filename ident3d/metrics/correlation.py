@@ -68,7 +68,6 @@ def mcc(
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).uniform(size=(400, 3))
-
         >>> found = metrics.mcc(z, -2 * z[:, [2, 0, 1]])
         >>> round(float(found), 6), found.assignment.tolist()
         (1.0, [1, 2, 0])

@@ -88,7 +88,6 @@ def dci(
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).integers(4, size=(400, 3))
-
         >>> found = metrics.dci(z[:, :2], z[:, :2])
         >>> round(found.score, 2), round(found.completeness, 2), round(found.informativeness, 2)
         (1.0, 1.0, 1.0)

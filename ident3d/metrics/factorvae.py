@@ -73,7 +73,6 @@ def factor_vae_score(
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).integers(4, size=(400, 3))
-
         >>> metrics.factor_vae_score(z, z, votes=300, evaluation_votes=200).score
         1.0
     """

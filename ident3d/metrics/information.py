@@ -69,7 +69,6 @@ def mig(
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).integers(4, size=(400, 3))
-
         >>> round(float(metrics.mig(z, z)), 1), metrics.mig(z, z).mutual_information.argmax(axis=1).tolist()
         (1.0, [0, 1, 2])
     """
@@ -116,7 +115,6 @@ def modularity(
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).integers(4, size=(400, 3))
-
         >>> round(float(metrics.modularity(z, z)), 2)
         1.0
     """

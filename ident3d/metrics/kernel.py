@@ -105,7 +105,6 @@ def kernel_ridge_r2(
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).uniform(size=(400, 3))
-
         >>> found = metrics.kernel_ridge_r2(z, np.exp(z))
         >>> float(found) > 0.99, found.alphas.tolist(), found.best.shape
         (True, [1.0, 0.1, 0.01, 0.001], (3, 2))

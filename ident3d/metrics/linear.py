@@ -113,7 +113,6 @@ def linear_r2(
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).uniform(size=(400, 3))
-
         >>> found = metrics.linear_r2(z, z[:, :2] @ np.array([[1, 2], [3, 4]]))
         >>> found.per_latent.round(1).tolist()
         [1.0, 1.0, 0.0]
@@ -145,7 +144,6 @@ def affine_residual(z: ArrayLike, h: ArrayLike) -> FitResidual:
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).uniform(size=(400, 3))
-
         >>> found = metrics.affine_residual(z, 2 * z + 1)
         >>> round(float(found), 6), found.weights.diagonal().round(6).tolist()
         (0.0, [0.5, 0.5, 0.5])
@@ -185,7 +183,6 @@ def orthogonal_residual(z: ArrayLike, h: ArrayLike, *, scale: bool = True, cente
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).uniform(size=(400, 3))
-
         >>> round(float(metrics.orthogonal_residual(z, -3 * z[:, ::-1])), 6)
         0.0
     """

@@ -57,7 +57,6 @@ def circular_correlation(
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).uniform(size=(400, 3))
-
         >>> round(float(metrics.circular_correlation(z, (0.3 - z) % 1, period=1)), 6)
         1.0
     """
@@ -102,7 +101,6 @@ def periodic_r2(
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).uniform(size=(400, 3))
-
         >>> round(float(metrics.periodic_r2(z, (z + 0.3) % 1, period=1, code_period=1)), 6)
         1.0
     """

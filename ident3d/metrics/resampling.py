@@ -60,7 +60,6 @@ def bootstrap(
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).uniform(size=(400, 3))
-
         >>> found = metrics.bootstrap(z, z + 0.1, ["linear_r2"], resamples=50)
         >>> round(found["linear_r2"].low, 6), round(found["linear_r2"].high, 6)
         (1.0, 1.0)
@@ -109,7 +108,6 @@ def bootstrap_predictions(
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).uniform(size=(400, 3))
-
         >>> found = metrics.linear_r2(z, z[:, :2], split=True)
         >>> interval = metrics.bootstrap_predictions(found.true, found.predicted)
         >>> interval.low < float(found) < interval.high

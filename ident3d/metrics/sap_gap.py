@@ -45,7 +45,6 @@ def sap(z: ArrayLike, h: ArrayLike, *, kinds: Sequence[Kind] | None = None) -> S
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).uniform(size=(400, 3))
-
         >>> round(float(metrics.sap(z, z)), 1), metrics.sap(z, z[:, ::-1]).matrix.argmax(axis=1).tolist()
         (1.0, [2, 1, 0])
     """
@@ -90,7 +89,6 @@ def sap_discrete(
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).integers(4, size=(400, 3))
-
         >>> metrics.sap_discrete(z % 2, z % 2).matrix.argmax(axis=1).tolist()
         [0, 1, 2]
     """

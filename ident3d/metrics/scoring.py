@@ -86,7 +86,6 @@ def score(
         >>> import numpy as np
         >>> from ident3d import metrics
         >>> z = np.random.default_rng(0).uniform(size=(400, 3))
-
         >>> report = metrics.score(z, z @ np.array([[2, 1, 0], [0, 1, 0], [0, 0, 1]]), ["linear_r2", "mcc_pearson"])
         >>> {name: round(float(score), 2) for name, score in report.scores.items()}
         {'linear_r2': 1.0, 'mcc_pearson': 0.88}

@@ -1,10 +1,9 @@
 """Where latents live: a box, the unit sphere, the whole of R^d, and products of these."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -79,22 +78,6 @@ class Product:
 
 Factor: TypeAlias = Box | Sphere | Unbounded
 Space: TypeAlias = Factor | Product
-
-
-def space(name: str, dim: int | Sequence[int]) -> Space:
-    """A space by name: "box", "sphere", "unbounded", or a product such as "box*sphere" with a dim for each factor."""
-    kinds = {"box": Box, "sphere": Sphere, "unbounded": Unbounded}
-    factors = name.split("*")
-    dims = [dim] if isinstance(dim, int) else list(dim)
-    for factor in factors:
-        if factor not in kinds:
-            raise unknown("latent space", factor, kinds)
-    if len(dims) != len(factors):
-        raise UserError(
-            f"The space {name} has {len(factors)} factors, so it takes as many dimensions, not {len(dims)}."
-        )
-    made = [kinds[factor](d) for factor, d in zip(factors, dims, strict=True)]
-    return made[0] if len(made) == 1 else Product(tuple(made))
 
 
 def _check_dim(dim: int, least: int) -> None:

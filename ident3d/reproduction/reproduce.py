@@ -27,7 +27,7 @@ def reproduce(
     seeds: Sequence[int] = (0,),
     worlds: Sequence[str] = (),
     workers: int | None = None,
-    out: Path | None = None,
+    out: Path | str | None = None,
     root: Path | None = None,
     device: str = "auto",
     experiment: Experiment | None = None,
@@ -45,7 +45,7 @@ def reproduce(
     if workers is not None and workers < 1:
         raise UserError(f"--workers is at least 1, not {workers}.")
     base = data_root(root)
-    folder = out or base / "reproduce" / f"{chosen.name}-{profile}"
+    folder = Path(out) if out else base / "reproduce" / f"{chosen.name}-{profile}"
     cells = plan(chosen, profile, folder, rows=tuple(rows), seeds=tuple(seeds), worlds=tuple(worlds))
     check_finished(chosen, profile, folder)
     open_cells = [cell for cell in cells if not cell.done]

@@ -32,6 +32,24 @@ class World:
     `fixed` holds latents, or groups of them, at a raw value; a single latent's value goes before its group's. In the
     causal world that is an intervention, do(z_k = value), and the class can be held too; `graph` and `classes` are the
     published ones unless given. Every pixel depends on these settings, so the manifest keeps them all.
+
+    Args:
+        scene: 3dident, 3dident-periodic or causal3dident.
+        position_range: Half width of the positions in scene units; the scene's own by default.
+        angle_range: Half width of the angles in radians, up to π; the scene's own by default.
+        hue_range: Half width of the hues in radians, up to π; the scene's own by default.
+        fixed: Name of a latent or a group → its raw value in [-1, 1]; class → its name.
+        hues: published or wrapped: how a negative hue becomes a colour.
+        graph: The causal model, for causal3dident.
+        classes: The classes that images take in turn, for causal3dident.
+
+    Example:
+        >>> from ident3d import World
+        >>> world = World("3dident", fixed={"rotation": 0})
+        >>> world.n_raw, world.position_range, world.fixed["rotation_phi"]
+        (10, 3.0, 0.0)
+        >>> world.to_scene([[1.0] * 10]).shape
+        (1, 10)
     """
 
     scene: str

@@ -35,10 +35,25 @@ class Perceptron(nn.Module):
 
 
 def perceptron(name: str, inputs: int, space: OutputSpace) -> Perceptron:
-    """An encoder of `inputs` numbers: "papers", hidden widths such as "256x4" or "100,500x4,100", or your own.
+    """Return an encoder by name: "papers", hidden widths such as "256x4" or "100,500x4,100", or a user's own.
 
     The papers' widths are 10d, four times 50d, 10d. Your own, "package.module:name", is called with the numbers of
     inputs and outputs, or is an nn.Module that has as many.
+
+    Args:
+        name: The hidden layers.
+        inputs: The length of an observation.
+        space: The output space, of d dimensions.
+
+    Returns:
+        A `Perceptron`: observations (N, inputs) → codes (N, d).
+
+    Example:
+        >>> import torch
+        >>> from ident3d import encoders
+        >>> f = encoders.perceptron("100,500x4,100", 10, encoders.Unbounded(10))
+        >>> f(torch.zeros(3, 10)).shape
+        torch.Size([3, 10])
     """
     if ":" in name:
         return Perceptron(own_module("encoder", name, inputs=inputs, outputs=space.dim), nn.Identity(), space)

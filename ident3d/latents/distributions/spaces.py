@@ -8,7 +8,18 @@ from ident3d.errors import UserError
 
 @dataclass(frozen=True)
 class Box:
-    """[low, high]^dim."""
+    """[low, high]^dim.
+
+    Args:
+        dim: The number of dimensions, at least 1.
+        low: The lower bound of every dimension.
+        high: The upper bound of every dimension.
+
+    Example:
+        >>> from ident3d import latents
+        >>> latents.Box(2, 0, 1).centre
+        (0.5, 0.5)
+    """
 
     dim: int
     low: float = -1.0
@@ -28,7 +39,16 @@ class Box:
 
 @dataclass(frozen=True)
 class Sphere:
-    """The unit sphere S^(dim-1) in R^dim."""
+    """The unit sphere S^(dim-1) in R^dim.
+
+    Args:
+        dim: The number of coordinates, at least 2.
+
+    Example:
+        >>> from ident3d import latents
+        >>> latents.Sphere(3).centre
+        (1.0, 0.0, 0.0)
+    """
 
     dim: int
 
@@ -43,7 +63,16 @@ class Sphere:
 
 @dataclass(frozen=True)
 class Unbounded:
-    """R^dim."""
+    """R^dim.
+
+    Args:
+        dim: The number of dimensions, at least 1.
+
+    Example:
+        >>> from ident3d import latents
+        >>> latents.Unbounded(2).centre
+        (0.0, 0.0)
+    """
 
     dim: int
 
@@ -57,7 +86,16 @@ class Unbounded:
 
 @dataclass(frozen=True)
 class Product:
-    """The product of several spaces, their coordinates one after another."""
+    """The product of several spaces, their coordinates one after another.
+
+    Args:
+        parts: The factors.
+
+    Example:
+        >>> from ident3d import latents
+        >>> latents.Product((latents.Box(3), latents.Sphere(8))).dim
+        11
+    """
 
     parts: tuple["Box | Sphere | Unbounded", ...]
 

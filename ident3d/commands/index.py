@@ -1,15 +1,17 @@
 """``ident3d index``."""
 
+import json
 from pathlib import Path
 
 import click
 
-from ident3d.commands.options import dataset_argument, option, options, print_warnings, show
+from ident3d.commands.options import dataset_argument, json_option, telling_warnings
 
 
 @click.command()
 @dataset_argument
-@options(option("--search", default="ivf"), "--json")
+@click.option("--search", default="ivf", show_default=True, help="ivf (the papers'), exact (k-d tree) or flat (FAISS).")
+@json_option
 def index(directory: Path | str, search: str, as_json: bool) -> None:
     """Build a dataset's search index ahead of time and measure it.
 
@@ -18,6 +20,6 @@ def index(directory: Path | str, search: str, as_json: bool) -> None:
     """
     from ident3d.loaders.datasets.search_index import index
 
-    with print_warnings():
+    with telling_warnings():
         found = index(directory, search)
-    show(found, as_json)
+    click.echo(json.dumps(found.as_dict(), indent=2) if as_json else found.table())

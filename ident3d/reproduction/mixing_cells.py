@@ -1,4 +1,4 @@
-"""The experiments on mixed latents: cells run side by side, each in a process of its own with one thread."""
+"""Cells on mixed latents: several at a time, each in a process of its own with one thread."""
 
 import multiprocessing
 import os
@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import Any
+from multiprocessing.context import SpawnProcess
+from typing import Any, Final
 
 import torch
 
@@ -16,24 +17,29 @@ from ident3d.errors import UserError
 from ident3d.loaders.stores.lease import Busy
 from ident3d.machine import cores
 from ident3d.progress import progress_bar
-from ident3d.reproduction.cells import LEFT, Cell, Say, finish
-from ident3d.training.experiments.mixing_rows import Latents
+from ident3d.reproduction.cells import Cell, Event, Status, write_result
+from ident3d.training.experiments.experiment import Variant
 from ident3d.training.loop.devices import circumstances, device_of, torch_threads
 from ident3d.training.loop.log import read_log
 from ident3d.training.mixing.scores import score
-from ident3d.training.mixing.settings import with_defaults
+from ident3d.training.mixing.settings import MixingSettings, with_defaults
 from ident3d.training.mixing.train import mixing, seconds_of_step
 
-POLL = 0.2  # seconds between looks at the processes
-SAVE_EVERY, LOG_EVERY = 500, 50
-INTERRUPTED, BUSY = 130, 3
+MixingCell = Cell[Variant[MixingSettings]]
+
+POLL: Final = 0.2  # seconds between looks at the processes
+SAVE_EVERY: Final = 500
+LOG_EVERY: Final = 50
+# Exit codes of a cell's process. Any other one but 0 is a failure.
+INTERRUPTED: Final = 130
+BUSY: Final = 3
 
 
-def estimate(cells: Sequence[Cell[Latents]], device: str, workers: int | None) -> list[str]:
-    """What the cells take, from a few steps of one thread for each kind of settings; on a GPU it is not measured."""
+def estimate(cells: Sequence[MixingCell], device: str, workers: int | None) -> list[str]:
+    """Say what the cells take, from a few steps of one thread for each kind of settings; a GPU is not measured."""
     seconds, known = 0.0, {}
     for cell in cells:
-        s = with_defaults(cell.data.settings_of(cell.row, cell.seed))
+        s = settings_of(cell)
         kind = (s.encoder, s.batch, s.dim, s.space, s.loss, s.model_p, s.supervised, len(s.lambdas), bool(s.hard))
         if kind not in known:
             with torch_threads(1):
@@ -46,86 +52,84 @@ def estimate(cells: Sequence[Cell[Latents]], device: str, workers: int | None) -
 
 
 def processes(device: str, workers: int | None, cells: int) -> int:
-    """How many cells run at once: as many as asked for, else one on each core, or one on a GPU."""
+    """Return how many cells run at once: as many as asked for, else one on each core, or one on a GPU."""
     return min(cells, workers or (cores() if device_of(device).type == "cpu" else 1))
 
 
-def run_cells(
-    cells: Sequence[Cell[Latents]], device: str, workers: int | None, say: Say, show_progress: bool
-) -> Iterator[Cell[Latents]]:
-    """Finish the cells, several at a time; gives each that is finished. What another process is at is left to it.
+def settings_of(cell: MixingCell) -> MixingSettings:
+    """Return a cell's settings with every default decided."""
+    return with_defaults(cell.variant.settings_of(cell.row, cell.seed))
 
-    An interrupt is passed on, and every run ends after its step, saved. One that fails does not end the others: it is
-    said, and raised once they are done.
+
+def recorded(cell: MixingCell) -> dict[str, Any]:
+    """Return what a cell's figures depend on."""
+    return {"settings": settings_of(cell).as_dict()}
+
+
+def run_cells(cells: Sequence[MixingCell], device: str, workers: int | None, show_progress: bool) -> Iterator[Event]:
+    """Finish the cells, several at a time, and yield what becomes of each. A cell that fails ends no other.
+
+    An interrupt is passed on to the cells' processes: every run saves its state and ends after its step.
     """
     spawn = multiprocessing.get_context("spawn")  # a fork would share torch's threads
-    waiting, running = list(cells), dict[Any, tuple[Cell[Latents], Connection]]()
-    total = sum(with_defaults(cell.data.settings_of(cell.row, cell.seed)).steps or 0 for cell in cells)
-    finished_steps, failures = 0, list[str]()
+    waiting, running = list(cells), dict[SpawnProcess, tuple[MixingCell, Connection]]()
+    total = sum(settings_of(cell).steps or 0 for cell in cells)
+    finished_steps = 0
     with progress_bar(total, "steps", show=show_progress and bool(cells)) as bar:
         try:
             while waiting or running:
                 while waiting and len(running) < processes(device, workers, len(cells)):
                     cell = waiting.pop(0)
-                    if cell.done:  # by another process, since this one began
-                        continue
+                    if cell.done:
+                        continue  # another process has finished it since this one made its list
                     ours, theirs = spawn.Pipe(duplex=False)
                     process = spawn.Process(target=run_cell_apart, args=(cell, device, theirs))
                     process.start()
+                    # The child holds the only other end now. So reading from ours ends when the child does.
                     theirs.close()
                     running[process] = cell, ours
+                    yield Event(cell, Status.STARTED)
                 time.sleep(POLL)
                 for process in [process for process in running if not process.is_alive()]:
-                    cell, told = running.pop(process)
-                    failures += failure(cell, process.exitcode, told, say)
+                    cell, connection = running.pop(process)
                     finished_steps += steps_done(cell)
-                    if cell.done:
-                        say(f"[{len(cells) - len(waiting) - len(running)}/{len(cells)}] {label(cell)}")
-                        yield cell
+                    yield outcome(cell, process.exitcode, connection)
                 bar.update(finished_steps + sum(steps_done(cell) for cell, _ in running.values()) - bar.n)
         finally:
+            # All are asked to stop before any is waited for, so that they save side by side.
             for process in running:
                 process.terminate()
             for process in running:
                 process.join()
-    if failures:
-        raise UserError(" ".join(failures))
 
 
-def steps_done(cell: Cell[Latents]) -> int:
+def steps_done(cell: MixingCell) -> int:
     lines = read_log(cell.folder)
     return int(lines[-1]["step"]) if lines else 0
 
 
-def label(cell: Cell[Latents]) -> str:
-    return f"{cell.world}: {cell.row.name}, seed {cell.seed}"
-
-
-def failure(cell: Cell[Latents], code: int | None, told: Connection, say: Say) -> list[str]:
-    """What a process that has ended says, said, if it did not finish its cell; nothing if it did or left it."""
-    sentence = None
-    with told, suppress(EOFError):
-        sentence = told.recv()
+def outcome(cell: MixingCell, code: int | None, connection: Connection) -> Event:
+    """Return what became of a cell whose process has ended; raise KeyboardInterrupt if it was interrupted."""
+    reason = f"The run of {cell.label} ended with exit code {code}."
+    with connection, suppress(EOFError):
+        reason = connection.recv()
     if cell.done:
-        return []
+        return Event(cell, Status.FINISHED)
     if code == INTERRUPTED:
         raise KeyboardInterrupt
-    if code == BUSY:
-        say(f"{LEFT}: {sentence}")
-        return []
-    say(f"Failed: {label(cell)}: {sentence or f'exit code {code}'}")
-    return [sentence or f"The run of {label(cell)} ended with exit code {code}."]
+    return Event(cell, Status.BUSY if code == BUSY else Status.FAILED, reason)
 
 
-def run_cell_apart(cell: Cell[Latents], device: str, told: Connection) -> None:
-    """`run_cell` in a process of its own, which stops when its parent has gone."""
-    os.setpgrp()  # an interrupt from the keyboard is the parent's to pass on
+def run_cell_apart(cell: MixingCell, device: str, connection: Connection) -> None:
+    """Call `run_cell` in a process of its own, which stops when its parent has gone."""
+    # In a group of its own it gets no interrupt from the keyboard: the parent passes that on, once.
+    os.setpgrp()
     torch.set_num_threads(1)
     threading.Thread(target=stop_with_parent, daemon=True).start()
     try:
         run_cell(cell, device)
     except UserError as error:
-        told.send(str(error))
+        connection.send(str(error))
         raise SystemExit(BUSY if isinstance(error, Busy) else 2) from None
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
@@ -138,16 +142,11 @@ def stop_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def asked_for(cell: Cell[Latents]) -> dict[str, Any]:
-    """What a cell's figures depend on."""
-    return {"settings": with_defaults(cell.data.settings_of(cell.row, cell.seed)).as_dict()}
-
-
-def run_cell(cell: Cell[Latents], device: str) -> None:
-    """Train, score and write down one row; a run that was interrupted goes on."""
+def run_cell(cell: MixingCell, device: str) -> None:
+    """Train and score one row, and write the result; a run that was interrupted goes on."""
     began = circumstances(device_of(device))
     work = mixing(
-        cell.data.settings_of(cell.row, cell.seed),
+        cell.variant.settings_of(cell.row, cell.seed),
         out=cell.folder,
         device=device,
         resume=True,
@@ -157,6 +156,6 @@ def run_cell(cell: Cell[Latents], device: str) -> None:
     )
     found = score(work)
     log = read_log(cell.folder)
-    facts = {**asked_for(cell), "used": work.settings.as_dict(), **found["facts"], **began}
+    facts = {**recorded(cell), "used": work.settings.as_dict(), **found["facts"], **began}
     facts["cpu_seconds"] = round(sum(line["cpu_seconds"] for line in log), 1)
-    finish(cell, found["figures"], sum(line["seconds"] for line in log), facts)
+    write_result(cell, found["figures"], sum(line["seconds"] for line in log), facts)

@@ -1,57 +1,37 @@
 """What the table of an experiment on mixed latents has besides its rows: Λ̂, settings, plots over a number."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from tabulate import tabulate
-
-from ident3d.reproduction.results import Result
+from ident3d.reproduction.cells import Result
 from ident3d.training.experiments.experiment import Experiment, Plot
 from ident3d.training.mixing.by_lambda import beside_lambda, blocks
 from ident3d.training.mixing.settings import MixingSettings, with_defaults
 from ident3d.training.report.charts import line_chart
 
-PAIRED, SUPERVISED = (with_defaults(MixingSettings(supervised=supervised)) for supervised in (False, True))
-UNSET = {
-    "steps": f"{PAIRED.steps}, supervised {SUPERVISED.steps}",
-    "bound": "the best scale at f = g⁻¹",
-}
-SETTINGS = ("setting", "paper", "here")
-PRECISIONS = ("row", "seed", "Λ", "Λ̂ that minimises the loss at f = g⁻¹", "and with f stretched", "Λ̂ here")
+LAMBDA_COLUMNS: Final = ("row", "seed", "Λ", "Λ̂ that minimises the loss at f = g⁻¹", "and with f stretched", "Λ̂ here")
 
 
-def theory_parts(experiment: Experiment, profile: str, results: Sequence[Result]) -> list[str]:
-    """The Markdown below the rows."""
-    parts = [experiment.notes, unfinished(experiment, results)]
-    for title, heads, rows in theory_tables(experiment, profile, results):
-        parts += [f"## {title}", github(rows, heads)]
-    return [part for part in parts if part]
+class Grid(NamedTuple):
+    """A table with a title: the names of its columns, and its cells row by row."""
+
+    title: str
+    heads: Sequence[str]
+    rows: list[list[str]]
 
 
-def theory_tables(
-    experiment: Experiment, profile: str, results: Sequence[Result]
-) -> list[tuple[str, Sequence[str], list[list[str]]]]:
-    """Titles, heads and rows of the tables that are not empty: Λ̂, and the settings that are not the paper's."""
-    tables: list[tuple[str, Sequence[str], list[list[str]]]] = [
-        ("Λ̂, mean of each block of equal Λ", PRECISIONS, precision_rows(results)),
-        ("Settings", SETTINGS, changed_settings(experiment, profile) if profile != "paper" else []),
+def mixing_grids(experiment: Experiment, profile: str, results: Sequence[Result]) -> list[Grid]:
+    """Return the tables below the rows that are not empty: Λ̂, and the settings that are not the paper's."""
+    grids = [
+        Grid("Λ̂, mean of each block of equal Λ", LAMBDA_COLUMNS, lambda_rows(results)),
+        Grid("Settings", ("setting", "paper", "here"), changed_settings(experiment, profile)),
     ]
-    return [table for table in tables if table[2]]
+    return [grid for grid in grids if grid.rows]
 
 
-def github(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
-    return tabulate(rows, headers=heads, tablefmt="github", disable_numparse=True)
-
-
-def unfinished(experiment: Experiment, results: Sequence[Result]) -> str:
-    have = {result.row for result in results}
-    missing = [row.name for row in experiment.rows if row.name not in have]
-    return f"Not run yet: {', '.join(missing)}." if missing else ""
-
-
-def precision_rows(results: Sequence[Result]) -> list[list[str]]:
-    """What `beside_lambda` says of each result and process."""
+def lambda_rows(results: Iterable[Result]) -> list[list[str]]:
+    """Return a row for each result and each process of it that has a Λ."""
     return [
         [result.row, str(result.seed), *cells]
         for result in results
@@ -60,23 +40,30 @@ def precision_rows(results: Sequence[Result]) -> list[list[str]]:
 
 
 def changed_settings(experiment: Experiment, profile: str) -> list[list[str]]:
-    """What a profile on mixed latents sets otherwise than the paper; single rows may change more."""
-    if not {"paper", profile} <= experiment.profiles.keys():
+    """Return what a profile sets otherwise than the paper; single rows may change more."""
+    if profile == "paper" or not {"paper", profile} <= experiment.profiles.keys():
         return []
-    paper, here = (next(iter(experiment.profiles[name].values())) for name in ("paper", profile))
+    paper, here = experiment.profiles["paper"][0], experiment.profiles[profile][0]
     theirs, ours = paper.settings.as_dict(), here.settings.as_dict()
     lines = [[name, words(name, theirs[name]), words(name, ours[name])] for name in ours if ours[name] != theirs[name]]
-    special = {"supervised rows": here.supervised, **here.tuned}
-    changes = (", ".join(f"{k} {words(k, v)}" for k, v in change.items()) for change in special.values())
-    return lines + [[name, "", change] for name, change in zip(special, changes, strict=True) if change]
+    for name, change in {"supervised rows": here.supervised, **here.tuned}.items():
+        if change:
+            lines.append([name, "", ", ".join(f"{key} {words(key, value)}" for key, value in change.items())])
+    return lines
 
 
 def words(name: str, value: Any) -> str:
-    return UNSET.get(name, "as fits") if value is None else str(value)
+    """Return a setting as a reader is shown it: for None, what it stands for."""
+    if value is None and name == "steps":
+        paired, supervised = (with_defaults(MixingSettings(supervised=how)).steps for how in (False, True))
+        return f"{paired}, supervised {supervised}"
+    if value is None:
+        return "the best scale at f = g⁻¹" if name == "bound" else "as fits"
+    return str(value)
 
 
 def plotted(plot: Plot, results: Sequence[Result]) -> str:
-    """A plot of the results that there are, each point the mean over seeds."""
+    """Return a plot of the results that there are, each point the mean over seeds."""
     curves: dict[str, list[tuple[float, float]]] = {}
     for label, (column, places) in plot.curves.items():
         curves[label] = []
@@ -88,8 +75,11 @@ def plotted(plot: Plot, results: Sequence[Result]) -> str:
     return line_chart(curves, plot.title, 0, 1, left=left, mark=plot.mark)
 
 
-def over_training(result: Result, log: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Λ̂ over training as the mean of each of up to four blocks of equal Λ, with Λ beside two; R² of both halves."""
+def lambda_charts(result: Result, log: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return charts over training: Λ̂ as the mean of each of up to four blocks of equal Λ, and R² of both halves.
+
+    If there are only two blocks, their Λ is drawn as well.
+    """
     name = f"{result.row}, seed {result.seed}"
     curves: dict[str, list[tuple[float, float]]] = {}
     if lines := [line for line in log if line.get("precision")]:

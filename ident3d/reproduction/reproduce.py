@@ -1,22 +1,21 @@
 """``reproduce``: the papers' experiments from nothing to a table, continued wherever an earlier call stopped."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ident3d.errors import UserError
+from ident3d.errors import UserError, unknown
 from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.folders.folder import differences
-from ident3d.reproduction import image_cells as reproducing_images
-from ident3d.reproduction import mixing_cells as reproducing_mixing
-from ident3d.reproduction.cells import LEFT, Cell, Say
-from ident3d.reproduction.results import finished_results
-from ident3d.reproduction.table import of_images, write_tables
-from ident3d.training.experiments import experiment as experiments
-from ident3d.training.experiments.experiment import EXPERIMENTS, Data, Experiment
-from ident3d.training.experiments.mixing_tables import THEORY
-from ident3d.training.losses.choice import check_seed
+from ident3d.loaders.format.files import write_atomically, write_json
+from ident3d.reproduction import image_cells, mixing_cells
+from ident3d.reproduction.cells import Cell, Event, Status, finished_results
+from ident3d.reproduction.table import as_json, markdown, table_of
+from ident3d.reproduction.table_page import write_table_page
+from ident3d.training.experiments.by_name import EXPERIMENTS
+from ident3d.training.experiments.experiment import Experiment
+from ident3d.training.images.settings import check_seed
 
 
 def reproduce(
@@ -25,87 +24,99 @@ def reproduce(
     profile: str = "mini",
     rows: Sequence[str] = (),
     seeds: Sequence[int] = (0,),
-    worlds: Sequence[str] = (),
+    variants: Sequence[str] = (),
     workers: int | None = None,
-    out: Path | str | None = None,
+    out: Path | None = None,
     root: Path | None = None,
     device: str = "auto",
     experiment: Experiment | None = None,
-    say: Say = print,
+    say: Callable[[str], None] = print,
     show_progress: bool = True,
 ) -> tuple[Path, str]:
-    """Run the rows of a paper's experiment that are not finished yet; returns the folder, and the table as Markdown.
+    """Run the rows of a paper's experiment that are not finished yet; return the folder, and the table as Markdown.
 
-    What images it needs are rendered first, if they are not below the data root already. An estimate is said before
+    Images that it needs are rendered first, if they are not below the data root already. An estimate is printed before
     anything starts. Rows on mixed latents run side by side, one thread each, as many as there are cores or `workers`.
-    Several processes may share a folder: a row that one of them is at is left to it. `experiment` gives an experiment
-    of your own instead of the named one.
+    Several processes may share a folder: a row that one of them trains is left to it. `experiment` gives a user's own
+    experiment instead of the named one.
     """
-    chosen = experiment or experiments.experiment(name, EXPERIMENTS | THEORY)
+    if experiment is None:
+        if name not in EXPERIMENTS:
+            raise unknown("experiment", name, EXPERIMENTS)
+        experiment = EXPERIMENTS[name]
     if workers is not None and workers < 1:
         raise UserError(f"--workers is at least 1, not {workers}.")
     base = data_root(root)
-    folder = Path(out) if out else base / "reproduce" / f"{chosen.name}-{profile}"
-    cells = plan(chosen, profile, folder, rows=tuple(rows), seeds=tuple(seeds), worlds=tuple(worlds))
-    check_finished(chosen, profile, folder)
-    open_cells = [cell for cell in cells if not cell.done]
-    if not open_cells:
-        said = ["All rows asked for are finished."]
-    elif of_images(chosen):
-        said = reproducing_images.estimate(open_cells, base, device)
+    folder = out or base / "reproduce" / f"{experiment.name}-{profile}"
+    cells = plan(experiment, profile, folder, rows=rows, seeds=seeds, variants=variants)
+    check_finished(experiment, profile, folder)
+    cells = [cell for cell in cells if not cell.done]
+    events: Iterator[Event]
+    if not cells:
+        estimate, events = ["All rows asked for are finished."], iter(())
+    elif experiment.kind == "images":
+        estimate = image_cells.estimate(cells, base, device)
+        events = image_cells.run_cells(experiment, cells, base, device, show_progress)
     else:
-        said = reproducing_mixing.estimate(open_cells, device, workers)
-    left = 0
-
-    def tell(sentence: str) -> None:
-        nonlocal left
-        left += sentence.startswith(LEFT)
+        estimate = mixing_cells.estimate(cells, device, workers)
+        events = mixing_cells.run_cells(cells, device, workers, show_progress)
+    for sentence in estimate:
         say(sentence)
-
-    def running() -> Iterator[Cell[Any]]:
-        if of_images(chosen):
-            return reproducing_images.run_cells(chosen, open_cells, base, device, tell, show_progress)
-        return reproducing_mixing.run_cells(open_cells, device, workers, tell, show_progress)
-
-    for sentence in said:
-        say(sentence)
-    for _ in running():
-        publish(folder, chosen, profile)
-    if left:
-        rows_are = "1 row is" if left == 1 else f"{left} rows are"
-        say(f"{rows_are} at work in other processes; the table gets what is missing once that is done.")
-    return folder, publish(folder, chosen, profile)
+    started, busy, failures = 0, 0, list[str]()
+    for cell, status, reason in events:
+        if status is Status.STARTED:
+            started += 1
+            say(f"[{started}/{len(cells)}] {cell.label}")
+        elif status is Status.FINISHED:
+            publish(folder, experiment, profile)
+        elif status is Status.BUSY:
+            busy += 1
+            say(f"Left to another process: {cell.label}. {reason}")
+        else:
+            failures.append(reason)
+            say(f"Failed: {cell.label}: {reason}")
+    if failures:
+        raise UserError(" ".join(failures))
+    if busy:
+        rows_are = "1 row is" if busy == 1 else f"{busy} rows are"
+        say(f"{rows_are} being run by other processes; each adds its rows to the table.")
+    return folder, publish(folder, experiment, profile)
 
 
 def publish(folder: Path, experiment: Experiment, profile: str) -> str:
-    """Write the table of every finished row; returns it as Markdown.
-
-    Once more, where another process finished a row meanwhile: whoever writes last knows them all.
-    """
+    """Write table.md, table.json and report.html of every finished row into the folder; return the Markdown."""
+    # Another process may finish a row and write its table while this one writes. So whoever writes looks once more:
+    # the last to write then knows all rows.
     while True:
         results = finished_results(folder)
-        markdown = write_tables(folder, experiment, profile, results)
+        table = table_of(experiment, profile, results)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / "table.md", markdown(table).encode())
+        write_json(folder / "table.json", as_json(table))
+        write_table_page(folder, table)
         if finished_results(folder) == results:
-            return markdown
+            return markdown(table)
 
 
 def check_finished(experiment: Experiment, profile: str, folder: Path) -> None:
-    """Refuse to set rows of other settings, or of other images, beside those of this profile as it is now."""
+    """Raise UserError if the folder holds rows of other settings, or of other images, than this profile's of now."""
+    variants = {variant.name: variant for variant in experiment.profiles[profile]}
+    rows = {row.name: row for row in experiment.rows}
     for result in finished_results(folder):
-        data = experiment.profiles[profile].get(result.world)
-        row = next((row for row in experiment.rows if row.name == result.row), None)
-        if data is None or row is None:
-            raise UserError(f"{folder / result.run} is no row of this profile; move it away, or choose another --out.")
-        cell: Cell[Any] = Cell(result.world, data, row, result.seed, folder / result.run)
-        of = reproducing_images if isinstance(data, Data) else reproducing_mixing
-        asked = json.loads(json.dumps(of.asked_for(cell)))  # as it was written down
-        recorded = {name: result.facts.get(name) for name in asked}
-        if "settings" in asked:  # those that were not there yet when the row was run were at their defaults
-            recorded["settings"] = type(data.settings)().as_dict() | (recorded["settings"] or {})
-        if found := differences(recorded, asked):
+        path = folder / result.run
+        if result.variant not in variants or result.row not in rows:
+            raise UserError(f"{path} is no row of the profile {profile}; move it away, or choose another --out.")
+        variant = variants[result.variant]
+        cell: Cell[Any] = Cell(variant, rows[result.row], result.seed, path)
+        ours = (image_cells if experiment.kind == "images" else mixing_cells).recorded(cell)
+        ours = json.loads(json.dumps(ours))  # as it is on disk: lists for tuples
+        theirs = {name: result.facts.get(name) for name in ours}
+        if "settings" in ours:
+            # A setting that was added since the row was run was at its default then.
+            theirs["settings"] = type(variant.settings)().as_dict() | (theirs["settings"] or {})
+        if found := differences(theirs, ours):
             raise UserError(
-                f"{folder / result.run} was finished with other settings ({'; '.join(found)}); move it away, or "
-                "choose another --out."
+                f"{path} was finished with other settings ({'; '.join(found)}); move it away, or choose another --out."
             )
 
 
@@ -114,20 +125,20 @@ def plan(
     profile: str,
     folder: Path,
     *,
-    rows: tuple[str, ...],
-    seeds: tuple[int, ...],
-    worlds: tuple[str, ...],
+    rows: Sequence[str] = (),
+    seeds: Sequence[int] = (0,),
+    variants: Sequence[str] = (),
 ) -> list[Cell[Any]]:
-    """All cells asked for, world by world, row by row."""
+    """Return all cells asked for, variant by variant, row by row."""
     if not seeds:
-        raise UserError("Name at least one seed.")
+        raise UserError("--seeds names no seed; name at least one.")
     if len(set(seeds)) < len(seeds):
-        raise UserError("A seed is named twice.")
+        raise UserError("--seeds names a seed twice.")
     for seed in seeds:
         check_seed(seed)
     return [
-        Cell(world, data, row, seed, folder / world / f"{row.name}-seed{seed}")
-        for world, data in experiments.worlds_of(experiment, profile, worlds).items()
-        for row in experiments.rows_of(experiment, data, rows)
+        Cell(variant, row, seed, folder / variant.name / f"{row.name}-seed{seed}")
+        for variant in experiment.variants(profile, variants)
+        for row in experiment.rows_of(variant, rows)
         for seed in seeds
     ]

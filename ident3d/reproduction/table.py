@@ -1,119 +1,138 @@
-"""The table of an experiment: the paper's figures beside ours, seed by seed, as Markdown, JSON and HTML."""
+"""The contents of an experiment's table, the paper's figures beside ours, and the table as Markdown and as JSON."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from html import escape
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import mean, stdev
+from typing import Any, Final
 
 from tabulate import tabulate
 
-from ident3d.errors import UserError
-from ident3d.loaders.format.files import write_atomically, write_json
-from ident3d.reproduction.mixing_table import over_training, plotted, theory_parts, theory_tables, unfinished
-from ident3d.reproduction.results import Result
-from ident3d.training.experiments.experiment import Data, Experiment, Row
-from ident3d.training.images.run import open_run
-from ident3d.training.loop.log import read_log
-from ident3d.training.report.charts import line_chart
-from ident3d.training.report.report import read_scores, run_sections, table, write_page
+from ident3d.reproduction.cells import Result
+from ident3d.reproduction.mixing_table import Grid, lambda_charts, mixing_grids
+from ident3d.training.experiments.experiment import Experiment, Row
 
-NAME = "table"
-SUPERVISED = "supervised "
+SUPERVISED: Final = "supervised "
+NOTE: Final = "Percent; paper / here, ± the spread over seeds. Scored on held-out samples."
 
 
-def write_tables(folder: Path, experiment: Experiment, profile: str, results: Sequence[Result]) -> str:
-    """Write table.md, table.json and report.html into the folder; returns the Markdown."""
+@dataclass(frozen=True)
+class Kind:
+    """What the tables of one kind of experiment have of their own.
+
+    `last` holds the last columns and how a row's cell in them is made, `note` explains them, `grids` are tables below
+    the rows, and `charts` are those of a single run.
+    """
+
+    last: Mapping[str, Callable[[Sequence[Result]], str]]
+    note: str
+    grids: Callable[[Experiment, str, Sequence[Result]], list[Grid]]
+    charts: Callable[[Result, Sequence[Mapping[str, Any]]], list[str]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The contents of a table, before they are written in any format.
+
+    `source` says what computed the results. `grids` are the rows of each variant, `more` the tables below them.
+    """
+
+    experiment: Experiment
+    profile: str
+    results: list[Result]
+    command: str
+    source: list[str]
+    grids: list[Grid]
+    notes: list[str]
+    more: list[Grid]
+
+
+def table_of(experiment: Experiment, profile: str, results: Iterable[Result]) -> Table:
+    """Put a table together from the results that there are."""
     order = [row.name for row in experiment.rows]
     results = sorted(results, key=lambda result: (order.index(result.row), result.seed))
-    worlds = [world for world in experiment.profiles[profile] if any(result.world == world for result in results)]
-    command, made = command_of(experiment, profile, results), machines(results)
-    parts = [f"# {experiment.title}", f"Profile `{profile}`, by `{command}`.", *made]
-    for world in worlds:
-        rows = rows_of(experiment, [result for result in results if result.world == world])
-        shown = tabulate(rows, headers=headers(experiment), tablefmt="github", disable_numparse=True)
-        parts += [f"## {world}", shown]
-    parts += [NOTE, *([IMAGES] if of_images(experiment) else theory_parts(experiment, profile, results))]
-    markdown = "\n\n".join(parts) + "\n"
-    content: dict[str, object] = {
-        "experiment": experiment.name,
-        "profile": profile,
-        "command": command,
-        "paper": {row.name: {column: list(value) for column, value in row.paper.items()} for row in experiment.rows},
-        "results": [vars(result) for result in results],
+    names = [variant.name for variant in experiment.profiles[profile]]
+    by_variant = {name: own for name in names if (own := [r for r in results if r.variant == name])}
+    kind, have = KINDS[experiment.kind], {result.row for result in results}
+    missing = [name for name in order if name not in have]
+    notes = [NOTE, kind.note, experiment.notes, f"Not run yet: {', '.join(missing)}." if missing else ""]
+    heads = ["row", *experiment.columns, "seeds", *kind.last]
+    return Table(
+        experiment,
+        profile,
+        results,
+        command=command_of(experiment, profile, results),
+        source=source_of(results),
+        grids=[Grid(name, heads, rows_of(experiment, own)) for name, own in by_variant.items()],
+        notes=[note for note in notes if note],
+        more=kind.grids(experiment, profile, results),
+    )
+
+
+def markdown(table: Table) -> str:
+    """Return the table as Markdown."""
+
+    def shown(grid: Grid) -> str:
+        return f"## {grid.title}\n\n{tabulate(grid.rows, grid.heads, tablefmt='github', disable_numparse=True)}"
+
+    head = [f"# {table.experiment.title}", f"Profile `{table.profile}`, by `{table.command}`.", *table.source]
+    return "\n\n".join([*head, *map(shown, table.grids), *table.notes, *map(shown, table.more)]) + "\n"
+
+
+def as_json(table: Table) -> dict[str, object]:
+    """Return the table's figures, with everything that each result recorded, for table.json."""
+    rows = table.experiment.rows
+    return {
+        "experiment": table.experiment.name,
+        "profile": table.profile,
+        "command": table.command,
+        "paper": {row.name: {column: list(value) for column, value in row.paper.items()} for row in rows},
+        "results": [vars(result) for result in table.results],
     }
-    body = [f'<p class="soft">{escape(sentence)}</p>' for sentence in made]
-    body += [section(folder, experiment, world, [r for r in results if r.world == world]) for world in worlds]
-    if not of_images(experiment):
-        body += [f'<p class="soft">{escape(unfinished(experiment, results))}</p>']
-        body += [f"<h2>{escape(t)}</h2>{table(h, r)}" for t, h, r in theory_tables(experiment, profile, results)]
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / f"{NAME}.md", markdown.encode())
-    write_json(folder / f"{NAME}.json", content)
-    write_page(folder / "report.html", experiment.title, f"Profile {profile}, by {command}", body)
-    return markdown
-
-
-NOTE = "Percent; paper / here, ± the spread over seeds. Scored on held-out samples."
-IMAGES = (
-    "Pair width: mean |z̃ - z| of the matched pairs over the one asked for, of the least and of the most widened latent."
-)
 
 
 def command_of(experiment: Experiment, profile: str, results: Sequence[Result]) -> str:
-    """One command that makes the whole table, whatever commands have made it row by row."""
+    """Return one command that makes the whole table, whatever commands have made it row by row."""
     words = [f"ident3d reproduce {experiment.name} --profile {profile}"]
     if not results:
         return words[0]
-    rows, worlds = (list(dict.fromkeys(getattr(r, name) for r in results)) for name in ("row", "world"))
-    every = {name for data in experiment.profiles[profile].values() for name in data.rows or names_of(experiment)}
-    words += [f"--rows {','.join(rows)}"] if set(rows) != every else []
-    words += [f"--variant {','.join(worlds)}"] if set(worlds) != set(experiment.profiles[profile]) else []
+    rows, variants = (list(dict.fromkeys(getattr(r, name) for r in results)) for name in ("row", "variant"))
+    every = experiment.variants(profile)
+    if set(rows) != {row.name for variant in every for row in experiment.rows_of(variant)}:
+        words.append(f"--rows {','.join(rows)}")
+    if set(variants) != {variant.name for variant in every}:
+        words.append(f"--variant {','.join(variants)}")
     return " ".join([*words, f"--seeds {','.join(map(str, sorted({r.seed for r in results})))}"])
 
 
-def names_of(experiment: Experiment) -> list[str]:
-    return [row.name for row in experiment.rows]
-
-
-def machines(results: Sequence[Result]) -> list[str]:
-    """A sentence about what computed the results, and for how long."""
+def source_of(results: Sequence[Result]) -> list[str]:
+    """Return a sentence about what computed the results, and for how long; nothing if they do not say."""
     names = ("cpu", "device", "threads")
     made = [{name: r.facts[name] for name in names} | r.facts["versions"] for r in results if "versions" in r.facts]
     kinds = dict.fromkeys(f"{m['cpu']}, {m['device']}, {m['threads']} threads, torch {m.get('torch')}" for m in made)
-    hours = sum(result.seconds for result in results) / 3600
-    return [f"Computed by {'; '.join(kinds)}: {hours:.2f} hours of training in all."] if kinds else []
-
-
-def headers(experiment: Experiment) -> list[str]:
-    last = ["pair width", "hours"] if of_images(experiment) else ["hours", "CPU min"]
-    return ["row", *experiment.columns, "seeds", *last]
-
-
-def of_images(experiment: Experiment) -> bool:
-    return any(isinstance(data, Data) for worlds in experiment.profiles.values() for data in worlds.values())
+    total = sum(result.seconds for result in results) / 3600
+    return [f"Computed by {'; '.join(kinds)}: {total:.2f} hours of training in all."] if kinds else []
 
 
 def rows_of(experiment: Experiment, results: Sequence[Result]) -> list[list[str]]:
-    """A line per row of the experiment that has results."""
-    lines = []
+    """Return a line of cells for each row of the experiment that has results."""
+    lines, last = [], KINDS[experiment.kind].last.values()
     for row in experiment.rows:
         own = [result for result in results if result.row == row.name]
-        if not own:
-            continue
         base = {result.seed: result for result in results if result.row == row.baseline}
-        cells = [cell(row, column, own, base) for column in experiment.columns]
-        hours = f"{mean(result.seconds for result in own) / 3600:.2f}"
-        minutes = f"{mean(result.facts.get('cpu_seconds', 0.0) for result in own) / 60:.1f}"
-        last = [widths(own), hours] if of_images(experiment) else [hours, minutes]
-        lines.append([row.name, *cells, ", ".join(str(result.seed) for result in own), *last])
+        if own:
+            cells = [cell(row, column, own, base) for column in experiment.columns]
+            seeds = ", ".join(str(result.seed) for result in own)
+            lines.append([row.name, *cells, seeds, *(made(own) for made in last)])
     return lines
 
 
 def cell(row: Row, column: str, results: Iterable[Result], baselines: Mapping[int, Result]) -> str:
-    """paper / here, each as mean ± spread in percent; a paper's figure without a spread as it is printed there."""
-    figures = [
-        100 * value for result in results if (value := figure(result, column, baselines.get(result.seed))) is not None
-    ]
+    """Return paper / here, each as mean ± spread in percent; a paper's figure without a spread as it is printed there.
+
+    `baselines` are the results of the row's baseline by seed.
+    """
+    found = (figure(result, column, baselines.get(result.seed)) for result in results)
+    figures = [100 * value for value in found if value is not None]
     paper = row.paper.get(column)
     theirs = "–" if paper is None else f"{paper[0]:.2f} ± {paper[1]:.2f}" if paper[1] else f"{paper[0]:g}"
     if not figures:
@@ -123,55 +142,33 @@ def cell(row: Row, column: str, results: Iterable[Result], baselines: Mapping[in
 
 
 def figure(result: Result, column: str, baseline: Result | None) -> float | None:
-    """A result's figure; "supervised R²" is the R² of its baseline."""
+    """Return a result's figure; "supervised R²" is the R² of its baseline."""
     if column in result.figures or baseline is None or not column.startswith(SUPERVISED):
         return result.figures.get(column)
     return baseline.figures.get(column.removeprefix(SUPERVISED))
 
 
-def widths(results: Sequence[Result]) -> str:
-    """How many times as wide as asked for the pairs turned out, from the least to the most widened latent."""
+def pair_width(results: Sequence[Result]) -> str:
+    """Return how many times as wide as asked for the pairs turned out, of the least and the most widened latent."""
     ratios = [ratio for result in results for ratio in result.facts.get("widths", {}).values() if ratio is not None]
     return f"×{min(ratios):.2f}–{max(ratios):.2f}" if ratios else "–"
 
 
-def section(folder: Path, experiment: Experiment, world: str, results: Sequence[Result]) -> str:
-    """A world's table, its curves side by side, and what each run was."""
-    charts = []
-    for result in results:
-        log = read_log(folder / result.run)
-        curves = {
-            label: [(line["step"], line[name]) for line in log if isinstance(line.get(name), int | float)]
-            for name, label in (("r2", "R²"), ("mcc", "MCC"))
-        }
-        charts += [line_chart(curves, f"{result.row}, seed {result.seed}", 0, 1), *over_training(result, log)]
-    base = {(result.row, result.seed): result for result in results}
-    baselines = {row.name: row.baseline for row in experiment.rows}
-    per_seed = []
-    for result in results:
-        values = (figure(result, c, base.get((baselines[result.row] or "", result.seed))) for c in experiment.columns)
-        cells = ("–" if value is None else f"{100 * value:.2f}" for value in values)
-        per_seed.append([result.row, str(result.seed), *cells])
-    plots = "".join(plotted(plot, results) for plot in experiment.plots)
-    first = {result.row: result for result in reversed(results)}
-    details = "".join(run_details(folder, result) for result in reversed(first.values()))
-    return (
-        f"<h2>{escape(world)}</h2>"
-        + table(headers(experiment), rows_of(experiment, results))
-        + f'<p class="soft">{escape(NOTE)} {escape(IMAGES if of_images(experiment) else experiment.notes)}</p>'
-        + (f'<div class="grid">{plots}</div>' if plots else "")
-        + f'<h2>Curves of the batches</h2><div class="grid">{"".join(charts)}</div>'
-        + "<h2>Seed by seed</h2>"
-        + table(["row", "seed", *experiment.columns], per_seed)
-        + (f"<h2>Row by row</h2>{details}" if details else "")
-    )
+def hours(results: Sequence[Result]) -> str:
+    return f"{mean(result.seconds for result in results) / 3600:.2f}"
 
 
-def run_details(folder: Path, result: Result) -> str:
-    """What one run has learnt, and how it was made, folded away."""
-    try:
-        run = open_run(folder / result.run)
-        inside = "".join(run_sections(run, read_scores(run.path)))
-    except UserError:
-        return ""  # no encoder, or moved away since
-    return f"<details><summary>{escape(result.row)}, seed {result.seed}</summary>{inside}</details>"
+def cpu_minutes(results: Sequence[Result]) -> str:
+    return f"{mean(result.facts.get('cpu_seconds', 0.0) for result in results) / 60:.1f}"
+
+
+KINDS: Final = {
+    "images": Kind(
+        last={"pair width": pair_width, "hours": hours},
+        note="Pair width: mean |z̃ - z| of the matched pairs over the one asked for, of the least and of the most "
+        "widened latent.",
+        grids=lambda *_: [],
+        charts=lambda *_: [],
+    ),
+    "mixing": Kind({"hours": hours, "CPU min": cpu_minutes}, note="", grids=mixing_grids, charts=lambda_charts),
+}

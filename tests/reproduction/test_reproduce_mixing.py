@@ -15,21 +15,31 @@ from click.testing import CliRunner
 
 from ident3d.cli import main
 from ident3d.errors import UserError
+from ident3d.reproduction.cells import RESULT_FILE
 from ident3d.reproduction.mixing_cells import estimate, processes
 from ident3d.reproduction.mixing_table import changed_settings
 from ident3d.reproduction.reproduce import plan, reproduce
-from ident3d.reproduction.results import FILE
 from ident3d.reproduction.table import cell, command_of
-from ident3d.training.experiments.experiment import Row, rows_of
-from ident3d.training.experiments.mixing_rows import Latents
-from ident3d.training.experiments.mixing_tables import ANINFONCE_FIG2, FIGURE2, TABLE1, TABLE2, THEORY
+from ident3d.training.experiments.aninfonce2024 import ANINFONCE_FIG2
+from ident3d.training.experiments.by_name import EXPERIMENTS
+from ident3d.training.experiments.experiment import Experiment, Row, Variant
+from ident3d.training.experiments.icml2021 import FIGURE2, TABLE1, TABLE2
 from ident3d.training.loop.log import read_log
 from ident3d.training.mixing.settings import MixingSettings, with_defaults
 from ident3d.training.report.charts import line_chart
 
 TINY = MixingSettings(encoder="16x2", whiten=True, bound=None, batch=32, steps=6, lr=3e-3, dim=10)
-PROFILES = {"paper": {"mixing": Latents(MixingSettings())}, "tiny": {"mixing": Latents(TINY, supervised={"steps": 3})}}
+PROFILES = {
+    "paper": (Variant(name="mixing", settings=MixingSettings()),),
+    "tiny": (Variant(name="mixing", settings=TINY, supervised={"steps": 3}),),
+}
 SMALL = replace(TABLE1, profiles=PROFILES)
+MIXING = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.kind == "mixing"}
+
+
+def small_with(**changes: object) -> Experiment:
+    """SMALL with one profile, whose variant has these changes."""
+    return replace(SMALL, profiles={"tiny": (replace(PROFILES["tiny"][0], **changes),)})
 
 
 def test_rows_side_by_side_and_baselines(tmp_path: Path) -> None:
@@ -93,11 +103,9 @@ def test_an_empty_table_names_the_command_of_the_whole() -> None:
     assert command_of(TABLE1, "mini", []) == "ident3d reproduce table1 --profile mini"
 
 
-def test_the_estimate_is_in_minutes_where_hours_would_be_naught(tmp_path: Path) -> None:
-    cells = plan(SMALL, "tiny", tmp_path, rows=("box-normal-p2",), seeds=(0,), worlds=())
-    assert re.fullmatch(
-        r"1 row to do, 1 at a time; about \d\.\d CPU minutes on one thread each\.", *estimate(cells, "cpu", 1)
-    )
+def test_a_short_estimate_is_in_minutes(tmp_path: Path) -> None:
+    cells = plan(SMALL, "tiny", tmp_path, rows=("box-normal-p2",), seeds=(0,), variants=())
+    assert re.match(r"1 row .*, 1 at a time.* \d\.\d CPU minutes", *estimate(cells, "cpu", 1))
 
 
 def test_a_killed_experiment_goes_on(tmp_path: Path) -> None:
@@ -105,7 +113,7 @@ def test_a_killed_experiment_goes_on(tmp_path: Path) -> None:
     script = f"""
 from test_reproduce_mixing import *
 if __name__ == "__main__":
-    long = replace(SMALL, profiles={{"tiny": {{"mixing": Latents(replace(TINY, steps=100_000))}}}})
+    long = small_with(settings=replace(TINY, steps=100_000))
     reproduce("", profile="tiny", rows=["box-normal-p2"], out=Path({str(tmp_path)!r}), experiment=long)
 """
     (tmp_path / "script.py").write_text(script)
@@ -123,7 +131,7 @@ if __name__ == "__main__":
         wait_for(lambda: not list(folder.glob(".lease-*")))
         assert steps(folder) > before
         before = steps(folder)
-    assert not (folder / FILE).exists()
+    assert not (folder / RESULT_FILE).exists()
 
 
 def steps(folder: Path) -> int:
@@ -139,14 +147,13 @@ def wait_for(condition, seconds: float = 120) -> None:  # type: ignore[no-untype
 
 
 def test_a_failing_row_is_one_sentence(tmp_path: Path) -> None:
-    broken = replace(SMALL, profiles={"tiny": {"mixing": Latents(replace(TINY, mixing="own_mixing:flat"))}})
-    with pytest.raises(UserError, match="one row of numbers for each"):
+    broken = small_with(settings=replace(TINY, mixing="own_mixing:flat"))
+    with pytest.raises(UserError, match="own_mixing:flat"):
         reproduce("", profile="tiny", rows=["box-normal-p2"], root=tmp_path, experiment=broken, say=lambda _: None)
 
 
 def test_a_failing_row_ends_no_other(tmp_path: Path) -> None:
-    tuned = {"box-normal-p2": {"lr": 1e30}}
-    one_fails = replace(SMALL, profiles={"tiny": {"mixing": Latents(TINY, tuned=tuned)}})
+    one_fails = small_with(tuned={"box-normal-p2": {"lr": 1e30}})
     said: list[str] = []
     with pytest.raises(UserError, match="The loss is") as failed:
         reproduce(
@@ -154,36 +161,36 @@ def test_a_failing_row_ends_no_other(tmp_path: Path) -> None:
             say=said.append, show_progress=False,
         )  # fmt: skip
     assert any(sentence.startswith(f"Failed: mixing: box-normal-p2, seed 0: {failed.value}") for sentence in said)
-    assert (tmp_path / "mixing/box-normal-p3-seed0" / FILE).exists()
+    assert (tmp_path / "mixing/box-normal-p3-seed0" / RESULT_FILE).exists()
     assert "box-normal-p3" in (tmp_path / "table.md").read_text()
 
 
 def test_every_row_of_every_profile_is_accepted() -> None:
-    for experiment in THEORY.values():
+    for experiment in MIXING.values():
         assert set(experiment.profiles) == {"paper", "mini"}
-        for worlds in experiment.profiles.values():
-            for data in worlds.values():
-                for row in rows_of(experiment, data, ()):
-                    assert with_defaults(data.settings_of(row, 0)).loss
+        for profile in experiment.profiles:
+            for variant in experiment.variants(profile):
+                for row in experiment.rows_of(variant):
+                    assert with_defaults(variant.settings_of(row, 0)).loss
                     assert set(row.paper) <= set(experiment.columns)
                     assert row.baseline is None or experiment.row(row.baseline).change["supervised"]
-                assert set(data.tuned) <= {row.name for row in experiment.rows}
+                assert set(variant.tuned) <= {row.name for row in experiment.rows}
 
 
 def test_the_papers_rows() -> None:
-    contrastive = {e.name: [row for row in e.rows if not row.change.get("supervised")] for e in THEORY.values()}
+    contrastive = {e.name: [row for row in e.rows if not row.change.get("supervised")] for e in MIXING.values()}
     assert {name: len(rows) for name, rows in contrastive.items()} == {
         "table1": 12, "table2": 10, "figure2": 16, "aninfonce-fig2": 12, "aninfonce-linear": 6, "hard-negatives": 2,
         "ensemble": 3, "dimension-batch": 12,
     }  # fmt: skip
     assert all(row.baseline for rows in contrastive.values() for row in rows)
-    of = TABLE2.profiles["paper"]["mixing"]
+    of = TABLE2.profiles["paper"][0]
     s = with_defaults(of.settings_of(TABLE2.row("laplace-p2-box"), 3))
     assert (s.cond, s.sigma, s.space, s.model_p, s.batch, s.steps, s.lr, s.seed) == (
         "laplace", 0.05, "box", 2.0, 6144, 300_000, 1e-4, 3,
     )  # fmt: skip
-    both = THEORY["ensemble"]
-    ensemble = with_defaults(both.profiles["paper"]["mixing"].settings_of(both.row("ensemble"), 0))
+    both = MIXING["ensemble"]
+    ensemble = with_defaults(both.profiles["paper"][0].settings_of(both.row("ensemble"), 0))
     assert [len(values) for values in ensemble.lambdas] == [20, 20]
     assert ensemble.lambdas[0].count(15.0) == 8
 
@@ -203,7 +210,7 @@ def test_a_papers_figure_is_printed_as_it_stands_there() -> None:
     assert cell(row, "other", [], {}) == "– / –"
 
 
-def test_settings_that_differ_are_told() -> None:
+def test_settings_that_differ_are_shown() -> None:
     lines = {line[0]: line[1:] for line in changed_settings(TABLE1, "mini")}
     assert lines["batch"] == ["6144", "256"]
     assert lines["steps"][0] == "300000, supervised 100000"
@@ -213,7 +220,7 @@ def test_settings_that_differ_are_told() -> None:
 
 
 def test_seeds_and_folders(tmp_path: Path) -> None:
-    cells = plan(TABLE1, "mini", tmp_path, rows=("sphere-normal",), seeds=(0, 4), worlds=())
+    cells = plan(TABLE1, "mini", tmp_path, rows=("sphere-normal",), seeds=(0, 4), variants=())
     assert [c.folder.relative_to(tmp_path) for c in cells] == [
         Path("mixing/sphere-normal-seed0"),
         Path("mixing/sphere-normal-seed4"),
@@ -223,16 +230,17 @@ def test_seeds_and_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "fact"),
     [
-        ("tabel1", "Did you mean 'table1'?"),
-        ("table1 --rows sphere-norm", "Did you mean 'sphere-normal'?"),
-        ("table1 --profile min", "Did you mean 'mini'?"),
-        ("table1 --seeds 0,1,0", "A seed is named twice."),
-        ("table1 --workers 0", "--workers is at least 1"),
+        ("tabel1", "'table1'"),
+        ("table1 --rows sphere-norm", "'sphere-normal'"),
+        ("table1 --profile min", "'mini'"),
+        ("table1 --variant mixin", "'mixing'"),
+        ("table1 --seeds 0,1,0", "--seeds"),
+        ("table1 --workers 0", "--workers"),
     ],
 )
-def test_bad_names(words: str, sentence: str, tmp_path: Path) -> None:
+def test_bad_names(words: str, fact: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["reproduce", *words.split(), "--root", str(tmp_path)])
     assert result.exit_code == 2
-    assert sentence in result.stderr
+    assert fact in result.stderr

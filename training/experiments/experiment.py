@@ -1,22 +1,26 @@
-"""The papers' image experiments as data: a row is what it changes in a profile's settings, and what the paper found."""
+"""What a table of a paper is, as data: columns, rows, the variants that it is run on, and the paper's figures."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from ident3d.errors import UserError, unknown
-from ident3d.latents.exact.names import GROUPS
 from ident3d.latents.worlds import World
 from ident3d.training.images.settings import Settings
+from ident3d.training.mixing.settings import MixingSettings
 
-Figure = tuple[float, float]  # mean and spread over seeds, in percent; spread 0 where the paper gives none
+Figure = tuple[float, float]  # mean and spread over seeds, in percent; the spread is 0 if the paper gives none
+AnySettings = TypeVar("AnySettings", bound=Settings | MixingSettings)
+
+# What decides the latents of a row on mixed latents: rows that agree in it share a supervised baseline.
+LATENT_SETTINGS: Final = ("latent_space", "dim", "marginal", "marginal_sigma", "marginal_kappa")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: changes to the profile's settings (None: no training), and the paper's figures by column.
+    """A row of a table: changes to a variant's settings (None: no training), and the paper's figures by column.
 
-    `baseline` names the row whose figures stand beside this one's in columns such as "supervised R²".
+    `baseline` names the row whose figures stand in this one's columns such as "supervised R²".
     """
 
     name: str
@@ -24,23 +28,39 @@ class Row:
     paper: Mapping[str, Figure]
     baseline: str | None = None
 
-    def settings(self, base: Settings, seed: int) -> Settings:
-        return replace(base, **self.change or {}, seed=seed)
+
+@dataclass(frozen=True, kw_only=True)
+class Variant(Generic[AnySettings]):
+    """What a table is run on: the settings that its rows change, and the rows that are run (none named: all).
+
+    `supervised` changes the settings of all supervised rows, `tuned` those of single rows by name.
+    """
+
+    name: str
+    settings: AnySettings
+    rows: tuple[str, ...] = ()
+    supervised: Mapping[str, Any] = field(default_factory=dict)
+    tuned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def settings_of(self, row: Row, seed: int) -> AnySettings:
+        """Return a row's settings with a seed, from which all of its random draws follow."""
+        change = dict(row.change or {})
+        own = self.supervised if change.get("supervised") else {}
+        return replace(self.settings, **change | dict(own) | dict(self.tuned.get(row.name, {})), seed=seed)
 
 
-@dataclass(frozen=True)
-class Data:
-    """The images of one world, and the rows that are run on them (none named: all)."""
+@dataclass(frozen=True, kw_only=True)
+class ImageVariant(Variant[Settings]):
+    """A variant on images of a world, `size` pixels wide: `train` of them to train on, `test` to score on."""
 
     world: World
     size: int
     train: int
     test: int
-    settings: Settings
-    rows: tuple[str, ...] = ()
 
-    def settings_of(self, row: Row, seed: int) -> Settings:
-        return row.settings(self.settings, seed)
+    def count(self, split: str) -> int:
+        """Return the number of images of the split train or test."""
+        return self.train if split == "train" else self.test
 
 
 @dataclass(frozen=True)
@@ -52,175 +72,84 @@ class Plot:
     mark: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A table of a paper: its columns, its rows, and profiles → worlds by name that it is run on.
+    """A table of a paper: its columns, its rows, and profiles → the variants that it is run on.
 
-    A world is a `Data` of images, or for experiments on mixed latents a `Latents`. `notes` stand below the table.
+    The kind says what the rows are trained on. On images, `scores` says which score a column shows, and of which
+    latents it is the mean (none named: the score itself). `notes` stand below the table.
     """
 
     name: str
     title: str
+    kind: Literal["images", "mixing"]
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
-    profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    profiles: Mapping[str, tuple[Variant[Any], ...]]
+    scores: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     notes: str = ""
     plots: tuple[Plot, ...] = ()
 
     def row(self, name: str) -> Row:
+        """Return the row of this name; raise UserError if there is none."""
         found = next((row for row in self.rows if row.name == name), None)
         if found is None:
             raise unknown("row", name, [row.name for row in self.rows])
         return found
 
+    def variants(self, profile: str, names: Iterable[str] = ()) -> list[Variant[Any]]:
+        """Return the profile's variants, or those of them that are named."""
+        if profile not in self.profiles:
+            raise unknown("profile", profile, self.profiles)
+        known = {variant.name: variant for variant in self.profiles[profile]}
+        for name in names:
+            if name not in known:
+                raise unknown("variant", name, known)
+        return [variant for name, variant in known.items() if not names or name in names]
 
-# Every anchor is among its own candidates, so the best box is narrower than the 2/(σ√2) of matched pairs (7.4 with
-# seven latents): with the true latents as codes 3.5 wide for 128 pairs, 4 for 256. Of the starts tried, 2.5 to 7.5,
-# none led to the spotlight's hue in 2,000 steps; 5 gave the highest MCC, .83 and .85 in two runs.
-MINI: Final = Settings(batch=128, lr=2e-3, schedule="onecycle", space_lr=1e-3)
-BOX: Final = {"space": "box", "cond": "normal"}
+    def rows_of(self, variant: Variant[Any], names: Iterable[str] = ()) -> list[Row]:
+        """Return the rows that are run on a variant: those named, or all of its own."""
+        rows = [self.row(name) for name in names or variant.rows or [row.name for row in self.rows]]
+        if len({row.name for row in rows}) < len(rows):
+            raise UserError("--rows names a row twice.")
+        return rows
 
-TABLE4: Final = Experiment(
-    "table4",
-    "3DIdent images, Table 4 of Contrastive Learning Inverts the Data Generating Process (ICML 2021)",
-    ("R²", "MCC"),
-    (
-        Row("box-normal", BOX, {"R²": (96.73, 0.10), "MCC": (98.31, 0.04)}),
-        Row("unbounded", {**BOX, "space": "unbounded"}, {"R²": (96.43, 0.03), "MCC": (54.94, 0.02)}),
-        Row("box-laplace", {**BOX, "cond": "laplace"}, {"R²": (96.87, 0.08), "MCC": (98.38, 0.03)}),
-        Row("sphere", {**BOX, "space": "sphere"}, {"R²": (65.74, 0.01), "MCC": (42.44, 3.27)}),
-        Row("simclr", {"space": "sphere", "cond": "augment"}, {"R²": (45.51, 1.43), "MCC": (46.34, 1.59)}),
-        Row("supervised", {"supervised": True}, {"R²": (98.67, 0.03), "MCC": (99.33, 0.01)}),
-        Row("identity", None, {"R²": (5.25, 1.20)}),
-    ),
-    {
-        "paper": {"all-ten": Data(World(), 224, 250_000, 25_000, Settings())},
-        "mini": {
-            "seven": Data(World(fixed={"rotation": 0.0}), 64, 12_000, 4_096, replace(MINI, steps=2_000, bound=5.0)),
-            "all-ten": Data(
-                World(),
-                64,
-                20_000,
-                4_096,
-                replace(MINI, steps=1_200, bound=6.0, space_lr=2e-2),
-                ("box-normal", "unbounded", "sphere", "supervised"),
-            ),
-        },
-    },
+
+# The size for a CPU of every table on mixed latents. A whitened input, a small encoder and small batches reach in
+# thousands of steps what the papers' need hundreds of thousands for. The box starts at the scale that is best for the
+# size of the batch, and Λ̂ has a rate of its own to get to its place.
+MINI_MIXING: Final = MixingSettings(
+    encoder="256x2", whiten=True, dtype="bf16", bound=None, batch=256, lr=2e-3, schedule="cosine", lambda_lr=2e-2
 )
 
-# the Causal-3DIdent table: views → accuracy of the class, and R² of each group of latents
-FACTORS: Final = {
-    "pos obj": GROUPS["position"],
-    "pos spot": ("spotlight_position",),
-    "hue obj": ("object_hue",),
-    "hue spot": ("spotlight_hue",),
-    "hue ground": ("ground_hue",),
-    "rot": GROUPS["rotation"],
-}
-_COLUMNS: Final = ("class", *FACTORS)
+
+def mixing_profiles(
+    paper: MixingSettings, steps: int = 6_000, tuned: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, tuple[Variant[Any], ...]]:
+    """Return the paper's size, and one for a CPU with its number of steps; `tuned` holds what rows of it change."""
+    small = replace(MINI_MIXING, steps=steps)
+    return {
+        "paper": (Variant(name="mixing", settings=paper),),
+        "mini": (Variant(name="mixing", settings=small, supervised={"steps": 4_000}, tuned=tuned or {}),),
+    }
 
 
-def _augmented(name: str, how: str, *paper: float) -> Row:
-    return Row(name, {"cond": "augment", "augment": how}, _paper(paper))
+def percent(**figures: float | Figure) -> dict[str, Figure]:
+    """Return a paper's figures by column; R2, identity and supervised are short for columns of R²."""
+    columns = {"R2": "R²", "identity": "identity R²", "supervised": "supervised R²"}
+    return {columns.get(k, k): v if isinstance(v, tuple) else (v, 0.0) for k, v in figures.items()}
 
 
-def _redrawn(name: str, only: tuple[str, ...], *paper: float) -> Row:
-    return Row(name, {"cond": "normal", "sigma": 1.0, "only": only, "same_class": True}, _paper(paper))
-
-
-def _paper(figures: tuple[float, ...]) -> dict[str, Figure]:
-    return {column: (100 * value, 0.0) for column, value in zip(_COLUMNS, figures, strict=True)}
-
-
-_PAPER: Final = Settings(space="unbounded", loss="simclr", dim=8, steps=200_000)
-
-CAUSAL3DIDENT: Final = Experiment(
-    "causal3dident",
-    "Causal-3DIdent, views and what they keep: Self-Supervised Learning with Data Augmentations Provably Isolates "
-    "Content from Style (NeurIPS 2021)",
-    _COLUMNS,
-    (
-        _augmented("da-colour", "colour", 0.42, 0.61, 0.17, 0.10, 0.01, 0.01, 0.33),
-        _redrawn("lt-hues", ("hues",), 1, 0.59, 0.91, 0.30, 0, 0, 0.30),
-        _augmented("da-crop-large", "crop-large", 0.28, 0.09, 0.21, 0.87, 0.09, 1, 0.02),
-        _augmented("da-crop-small", "crop-small", 0.14, 0, 0, 0, 0, 1, 0),
-        _redrawn("lt-positions", ("positions",), 1, 0.16, 0, 0.46, 0, 0.97, 0.29),
-        _augmented("da-crop-large+colour", "crop-large+colour", 0.97, 0.59, 0.59, 0.28, 0.01, 0.01, 0.74),
-        _augmented("da-crop-small+colour", "crop-small+colour", 1, 0.69, 0.93, 0.30, 0, 0.02, 0.56),
-        _redrawn("lt-positions+hues", ("positions", "hues"), 1, 0.22, 0.07, 0.32, 0, 0.02, 0.34),
-        _augmented("da-rotation", "rotation", 0.33, 0.17, 0.23, 0.83, 0.30, 0.99, 0.05),
-        _redrawn("lt-rotations", ("rotations",), 1, 0.53, 0.90, 0.41, 0, 0.97, 0.28),
-        _augmented("da-rotation+colour", "rotation+colour", 0.59, 0.58, 0.21, 0.12, 0.01, 0.01, 0.33),
-        _redrawn("lt-rotations+hues", ("rotations", "hues"), 1, 0.57, 0.91, 0.30, 0, 0, 0.28),
-    ),
-    {
-        "paper": {"causal": Data(World("causal3dident"), 224, 252_000, 25_200, _PAPER)},
-        "mini": {
-            "causal": Data(
-                World("causal3dident"),
-                64,
-                14_000,
-                4_200,
-                replace(_PAPER, batch=256, lr=1e-3, schedule="onecycle", steps=1_500),
-            )
-        },
-    },
-)
-
-EXPERIMENTS: Final = {experiment.name: experiment for experiment in (TABLE4, CAUSAL3DIDENT)}
-
-
-def experiment(name: str, known: Mapping[str, Experiment] = EXPERIMENTS) -> Experiment:
-    if name not in known:
-        raise unknown("experiment", name, known)
-    return known[name]
-
-
-def worlds_of(experiment: Experiment, profile: str, names: tuple[str, ...]) -> dict[str, Any]:
-    """The profile's worlds, or those of them that are named."""
-    if profile not in experiment.profiles:
-        raise unknown("profile", profile, experiment.profiles)
-    worlds = experiment.profiles[profile]
-    for name in names:
-        if name not in worlds:
-            raise unknown("world", name, worlds)
-    return {name: data for name, data in worlds.items() if not names or name in names}
-
-
-def rows_of(experiment: Experiment, data: Any, names: tuple[str, ...]) -> list[Row]:
-    """The rows to run on a world: all of its own, or those named."""
-    own = data.rows or tuple(row.name for row in experiment.rows)
-    rows = [experiment.row(name) for name in names or own]
-    if len({row.name for row in rows}) < len(rows):
-        raise UserError("A row is named twice.")
-    return rows
-
-
-def figures(experiment: Experiment, scores: Mapping[str, Any], latents: tuple[str, ...]) -> dict[str, float]:
-    """A run's figures under the table's columns, from the scores that `evaluate` wrote down."""
-    if experiment.columns == TABLE4.columns:
-        names = {"R²": "linear_r2_held_out", "MCC": "mcc_pearson"}
-        return {column: float(scores[name]["score"]) for column, name in names.items() if name in scores}
-    found = {"class": float(scores["class_accuracy"]["score"])}
-    per_latent = dict(zip(latents, scores["kernel_ridge_r2"]["per_latent"], strict=True))
-    for column, members in FACTORS.items():
-        values = [per_latent[name] for name in members if per_latent[name] is not None]
-        if values:
-            found[column] = sum(values) / len(values)
-    return found
-
-
-def paper_row(settings: Settings) -> Row | None:
-    """The row of Table 4 that settings are an instance of, for the report of a single run."""
-    if settings.only or settings.same_class:
-        return None
-    for row in TABLE4.rows:
-        if row.change is None:
-            continue
-        plain = Settings(**row.change)
-        same = ("cond", "supervised") if plain.supervised else ("space", "cond", "supervised")
-        if all(getattr(plain, name) == getattr(settings, name) for name in same):
-            usual = settings.loss in (None, "delta", "infonce", "simclr", "mse")
-            return row if usual and settings.model_p in (None, 2.0) else None
-    return None
+def with_baselines(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield each row with the name of its supervised baseline, and each baseline once, before its first row."""
+    seen: set[str] = set()
+    for row in rows:
+        change = dict(row.change or {})
+        kept = {name: change[name] for name in LATENT_SETTINGS if name in change}
+        if "latent_space" not in kept and "lambdas" in change:
+            kept["latent_space"] = "sphere"
+        name = "-".join(["supervised", *(str(value) for value in kept.values())])
+        if name not in seen:
+            seen.add(name)
+            yield Row(name, kept | {"supervised": True, "space": "unbounded"}, {})
+        yield replace(row, baseline=name)

@@ -1,7 +1,7 @@
 """Scores of a run on images that it was not trained on, and codes of any images."""
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from ident3d.loaders.format.files import sha256, write_atomically, write_json
 from ident3d.loaders.format.latents_source import npy_bytes
 from ident3d.memory import enough_memory, keep_memory
 from ident3d.metrics import Report, score
-from ident3d.metrics.result import plain
 from ident3d.metrics.scoring import choose_scores
 from ident3d.progress import progress_bar
 from ident3d.training.images.run import Run, open_run, trained_encoder
@@ -29,24 +28,34 @@ from ident3d.training.loop.devices import device_of, on_device
 from ident3d.training.loop.dtype import autocast
 from ident3d.training.views.pixels import Pixels
 
-FILE, CODES, PICTURE = "evaluation.json", "evaluation-codes.npy", "correlation.png"
+EVALUATION_FILE, CODES_FILE, PICTURE_FILE = "evaluation.json", "evaluation-codes.npy", "correlation.png"
 BATCH = 256
 PAPERS_COUNT = 4096
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A run's scores on a folder. `label` says what is unusual about them: images that were trained on, say."""
+    """A run's scores on a folder, after `step` steps, with the codes and the images that were scored.
+
+    `label` says what is unusual about them: images that were trained on, say.
+    """
 
     run: Path
     data: Path
     count: int
     label: str | None
     report: Report
+    step: int
+    bn_batch_stats: bool
+    codes: NDArray[np.float32] = field(repr=False)
+    codes_sha256: str
+    images: ImageDataset = field(repr=False)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return everything but the codes and the images as plain numbers, lists and strings, as on disk."""
         where = {"run": str(self.run), "data": str(self.data), "count": self.count, "label": self.label}
-        return where | self.report.as_dict()
+        how = {"bn_batch_stats": self.bn_batch_stats, "step": self.step, "codes_sha256": self.codes_sha256}
+        return where | self.report.as_dict() | how
 
     def table(self) -> str:
         heading = f"{self.run} on {self.data}" + (f"\n{self.label}" if self.label else "")
@@ -54,7 +63,7 @@ class Evaluation:
 
 
 def evaluate(
-    run: Path | str,
+    run: Run | Path | str,
     data: Path | str | None = None,
     *,
     metrics: str | list[str] = "default",
@@ -74,7 +83,7 @@ def evaluate(
     `encoder` names an encoder of your own again. (`ident3d.score` scores any two arrays.)
     """
     choose_scores(metrics)  # a name that there is not is refused before images are encoded
-    opened = open_run(run)
+    opened = run if isinstance(run, Run) else open_run(run)
     path, description = scored_folder(opened, None if data is None else local_copy(data), root)
     same = overlaps(opened.data["settings"], description)
     if same and not allow_same:
@@ -101,12 +110,23 @@ def evaluate(
         labels = [f"Scored on images of another world than the run was trained on ({other})."]
     if bn_batch_stats:
         labels.append("Batch norm took each batch's statistics.")
-    found = Evaluation(opened.path, path, len(numbers), " ".join(labels) or None, report)
     file = npy_bytes(codes)
-    write_atomically(opened.path / CODES, file)
-    report.plot(opened.path / PICTURE)
-    extra = {"bn_batch_stats": bn_batch_stats, "step": step, "codes_sha256": sha256(file)}
-    write_json(opened.path / FILE, plain(found.as_dict()) | extra)  # last: the report shows no codes but these
+    found = Evaluation(
+        opened.path,
+        path,
+        len(numbers),
+        " ".join(labels) or None,
+        report,
+        step=step,
+        bn_batch_stats=bn_batch_stats,
+        codes=codes,
+        codes_sha256=sha256(file),
+        images=images,
+    )
+    write_atomically(opened.path / CODES_FILE, file)
+    report.plot(opened.path / PICTURE_FILE)
+    # Last, because it names the digest of the codes: codes of another evaluation are not shown beside these scores.
+    write_json(opened.path / EVALUATION_FILE, found.as_dict())
     return found
 
 

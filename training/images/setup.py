@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -28,9 +29,11 @@ from ident3d.training.loop import checkpoint
 from ident3d.training.loop.devices import Rank, agreed, circumstances, on_device
 from ident3d.training.loop.dtype import check_dtype, choose_dtype
 from ident3d.training.losses.objective import Objective
-from ident3d.training.views.choice import augmentation
+from ident3d.training.views.augmentations import augmentation
 from ident3d.training.views.pixels import Pixels
 from ident3d.training.views.views import AugmentedViews, ImageViews, MakeViews, PairViews
+
+SHOWN_PAIRS = 7  # in the report
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def opened(
     settings: Settings,
     here: Rank,
     *,
-    out: Path | str | None,
+    out: Path | None,
     root: Path | None,
     resume: bool,
     allow_same: bool,
@@ -84,7 +87,7 @@ def opened(
         raise UserError(f"A batch of {settings.batch} cannot be shared out equally among {here.world} ranks.")
     if settings.sync_bn and (here.device.type != "cuda" or here.world == 1):
         raise UserError("--sync-bn is for several ranks on CUDA, under torchrun.")
-    folder = Path(out) if out else data_root(root) / "runs" / default_name(settings, path)
+    folder = out or data_root(root) / "runs" / default_name(settings, path)
     if is_dataset(folder):
         raise UserError(f"{folder} is a dataset; a run takes a folder of its own, --out.")
     facts, made = data_facts(path, description), not folder.exists()
@@ -127,6 +130,7 @@ def built(order: TrainingRequest, here: Rank, workers: int | None) -> Parts:
     pixels = Pixels(order.images.mean, order.images.std, s.size)
     generator = torch.Generator()  # for augmentations; each step seeds it
     loader = loader_for(order, here, workers)
+    data = (order.resumed.data if order.resumed else order.data) | {"first_pairs": first_pairs(loader)}
     model = on_device(new_encoder(s, order.images.world), device)
     objective = Objective(s).to(device)
     rates: dict[type[nn.Module], float] = {OutputSpace: s.space_lr} if s.space_lr else {}
@@ -137,10 +141,10 @@ def built(order: TrainingRequest, here: Rank, workers: int | None) -> Parts:
     scaler = torch.amp.GradScaler(device.type, enabled=False)
     step, resumed = 0, order.resumed
     if resumed:
-        run = replace(resumed, settings=s)
+        run = replace(resumed, settings=s, data=data)
         check_dtype(run.dtype, device, pixels.size or order.images.size)  # it may have begun on a GPU
     else:
-        run = Run(order.path, s, order.data, pixels, dtype_here(s, model, pixels, device), circumstances(device))
+        run = Run(order.path, s, data, pixels, dtype_here(s, model, pixels, device), circumstances(device))
     if run.dtype == "fp16":
         scaler = torch.amp.GradScaler(device.type)
     if resumed:
@@ -179,6 +183,16 @@ def loader_for(order: TrainingRequest, here: Rank, workers: int | None) -> Loade
         rank=here.rank,
         world_size=here.world,
     )
+
+
+def first_pairs(loader: Loader) -> list[tuple[int, int]]:
+    """Return the numbers of anchor and positive of a run's first pairs, for run.json; none for a run without pairs."""
+    # The report shows these pairs. It would have to search for them again if they were not written down.
+    dataset = loader.fetch.dataset
+    if not isinstance(dataset, PairDataset):
+        return []
+    drawn = dataset.sampler.pairs(np.arange(SHOWN_PAIRS))
+    return list(zip(drawn.anchor.tolist(), drawn.positive.tolist(), strict=True))
 
 
 def pair_dataset(path: Path | str, s: Settings, world: World) -> PairDataset:

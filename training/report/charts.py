@@ -3,12 +3,19 @@
 from collections.abc import Mapping, Sequence
 from html import escape
 from math import isfinite
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+# A chart's size, and the room around its axes, in units of the picture, which scales with the page.
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 320, 180, 46, 24, 8
 Curve = Sequence[tuple[float, float]]
+
+
+def curve(log: Sequence[Mapping[str, Any]], name: str) -> Curve:
+    """Return the points (step, value) of one name in the lines of a run's log."""
+    return [(line["step"], line[name]) for line in log if isinstance(line.get(name), int | float)]
 
 
 def line_chart(
@@ -20,16 +27,17 @@ def line_chart(
     left: float = 0.0,
     mark: float | None = None,
 ) -> str:
-    """Curves of points (x, value) over one axis from `left`; up to four, told apart by the page's colours.
+    """Return a chart of curves of points (x, value) over one axis from `left`; up to four, each in its colour.
 
-    `mark` draws a vertical line.
+    `low` and `high` fix the range of values, `mark` draws a vertical line. Without any point there is no chart.
     """
-    points = [point for curve in curves.values() for point in curve if isfinite(point[1])]
-    if not points:
+    finite = [point for points in curves.values() for point in points if isfinite(point[1])]
+    if not finite:
         return ""
-    right = max(*(x for x, _ in points), *([] if mark is None else [mark]), left + 1e-9)
-    bottom = min(y for _, y in points) if low is None else low
-    top = max(y for _, y in points) if high is None else high
+    right = max(*(x for x, _ in finite), *([] if mark is None else [mark]), left + 1e-9)
+    # A value beyond a fixed range is drawn at its edge.
+    bottom = min(y for _, y in finite) if low is None else low
+    top = max(y for _, y in finite) if high is None else high
     span = top - bottom or 1.0
 
     def place(x: float, y: float) -> str:
@@ -37,11 +45,11 @@ def line_chart(
         v = HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * (min(max(y, bottom), top) - bottom) / span
         return f"{u:.1f},{v:.1f}"
 
-    parts = [frame(bottom, top, place_name(right), place_name(left) if left else "")]
+    parts = [frame(bottom, top, axis_label(right), axis_label(left) if left else "")]
     if mark is not None:
         parts.append(f'<path class="axis" d="M{place(mark, top)}L{place(mark, bottom)}"/>')
-    for number, (name, curve) in enumerate(curves.items()):
-        drawn = " ".join(place(x, y) for x, y in thinned(curve) if isfinite(y))
+    for number, (name, points) in enumerate(curves.items()):
+        drawn = " ".join(place(x, y) for x, y in thinned(points) if isfinite(y))
         if drawn:
             parts.append(f'<polyline class="c{number}" points="{drawn}"><title>{escape(name)}</title></polyline>')
     keys = "".join(f'<span class="key k{i}">{escape(name)}</span>' for i, name in enumerate(curves))
@@ -49,7 +57,7 @@ def line_chart(
 
 
 def frame(bottom: float, top: float, right: str, left: str = "") -> str:
-    """The axes: the least and the largest value, the last step, and the first unless it is 0."""
+    """Return the axes: the least and the largest value, the last step, and the first unless it is 0."""
     base, side = HEIGHT - BOTTOM, LEFT - 5
     return (
         f'<path class="axis" d="M{LEFT},{TOP}V{base}H{WIDTH - 8}"/>'
@@ -60,13 +68,13 @@ def frame(bottom: float, top: float, right: str, left: str = "") -> str:
     )
 
 
-def place_name(x: float) -> str:
-    """A step as it is, a fraction such as a logarithm with three digits."""
+def axis_label(x: float) -> str:
+    """Return a step as it is, a fraction such as a logarithm with three digits."""
     return f"{x:,.0f}" if float(x).is_integer() else f"{x:.3g}"
 
 
 def tick(value: float) -> str:
-    """Three digits, in the room that there is beside an axis."""
+    """Return a value in three digits, which fit beside the axis."""
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
 
 
@@ -77,16 +85,17 @@ def figure(inside: str, label: str, keys: str = "", width: int = WIDTH, height: 
     )
 
 
-def thinned(curve: Curve, most: int = 400) -> Curve:
-    """Every k-th point, so that at most about `most` are drawn, and the last."""
-    step = max(1, len(curve) // most)
-    return [*curve[::step], *curve[-1:]]
+def thinned(points: Curve, most: int = 400) -> Curve:
+    """Return every k-th point, so that at most about `most` are drawn, and the last."""
+    step = max(1, len(points) // most)
+    return [*points[::step], *points[-1:]]
 
 
 def scatter(x: NDArray[np.float64], y: NDArray[np.float64], label: str, most: int = 600) -> str:
-    """A cloud of y over x, each scaled to its own range."""
+    """Return a cloud of y over x, each scaled to its own range."""
     side, edge = 150, 6
     u, v = (scaled(column[:most], edge, side - edge) for column in (x, y))
+    # One path of strokes of no length with round ends draws all dots: far shorter than a circle each.
     dots = "".join(f"M{a:.1f},{side - b:.1f}h0" for a, b in zip(u, v, strict=True))
     axis = f'<path class="axis" d="M{edge / 2},{edge / 2}V{side - edge / 2}H{side - edge / 2}"/>'
     return figure(f'{axis}<path class="dots" d="{dots}"/>', label, width=side, height=side)
@@ -99,7 +108,7 @@ def scaled(column: NDArray[np.float64], low: float, high: float) -> NDArray[np.f
 
 
 def heat_map(matrix: NDArray[np.float64], rows: Sequence[str], columns: Sequence[str], marked: Sequence[int]) -> str:
-    """A table of correlations, the stronger the deeper; row i's matched column is framed."""
+    """Return a table of correlations, the stronger the deeper in colour; row i's matched column is framed."""
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     lines = []
     for i, name in enumerate(rows):

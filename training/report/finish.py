@@ -1,4 +1,4 @@
-"""What follows a training run: scores on held-out images where there are any, and the report."""
+"""What follows a training run: scores on held-out images if there are any, and the report."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,12 +6,12 @@ from typing import Any
 
 from ident3d.errors import UserError
 from ident3d.training.images.evaluate import Evaluation, evaluate, held_out_of
-from ident3d.training.images.run import open_run
+from ident3d.training.images.run import Run, open_run
 from ident3d.training.report.report import write_report
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedRun:
     """A trained run with its scores, or the reason why there are none, and its report."""
 
     run: Path
@@ -20,11 +20,10 @@ class Finished:
     report: Path
 
     def as_dict(self) -> dict[str, Any]:
-        scored = None if self.evaluation is None else self.evaluation.as_dict()
         return {
             "run": str(self.run),
             "report": str(self.report),
-            "evaluation": scored,
+            "evaluation": None if self.evaluation is None else self.evaluation.as_dict(),
             "not_scored": self.not_scored,
         }
 
@@ -34,14 +33,24 @@ class Finished:
 
 
 def finish(
-    run: Path, *, root: Path | None = None, device: str = "auto", allow_same: bool = False, encoder: str | None = None
-) -> Finished:
-    """Score a run on its matching test set (with `allow_same` and without one, on its training set) and report."""
-    opened, evaluation, reason = open_run(run), None, None
-    alone = allow_same and held_out_of(opened, root) is None
-    data = opened.data["path"] if alone else None
+    run: Run | Path | str,
+    *,
+    root: Path | None = None,
+    device: str = "auto",
+    allow_same: bool = False,
+    encoder: str | None = None,
+) -> FinishedRun:
+    """Score a run on its matching test set and write its report.
+
+    If there is no such set and `allow_same` is set, the run is scored on the images that it was trained on.
+    """
+    opened = run if isinstance(run, Run) else open_run(run)
+    evaluation, reason = None, None
+    data: Path | str | None = held_out_of(opened, root)
+    if data is None and allow_same:
+        data = opened.data["path"]
     try:
-        evaluation = evaluate(run, data, root=root, device=device, encoder=encoder, allow_same=allow_same)
+        evaluation = evaluate(opened, data, root=root, device=device, encoder=encoder, allow_same=allow_same)
     except UserError as error:
         reason = str(error)
-    return Finished(run, evaluation, reason, write_report(run))
+    return FinishedRun(opened.path, evaluation, reason, write_report(opened, evaluation))

@@ -11,12 +11,12 @@ from PIL import Image
 
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 
-SIDE = 96
+SIDE = 96  # of a picture, in pixels of the page
 Codes = NDArray[np.float64]
 
 
 def picture(pixels: NDArray[np.uint8], title: str = "") -> str:
-    """An image as a data address, no larger than it is shown."""
+    """Return an image as a data address, no larger than it is shown."""
     image = Image.fromarray(pixels)
     if image.width > SIDE:
         image = image.resize((SIDE, SIDE), Image.Resampling.BOX)
@@ -27,20 +27,21 @@ def picture(pixels: NDArray[np.uint8], title: str = "") -> str:
 
 
 def row(images: ImageDataset, numbers: Sequence[int], title: str, titles: Sequence[str] = ()) -> str:
+    """Return a row of images by number, with a title each that shows under the pointer."""
     pixels = images.images(np.asarray(numbers))
     names = titles or [f"image {number}" for number in numbers]
     shown = "".join(picture(one, name) for one, name in zip(pixels, names, strict=True))
     return f'<div class="row"><span>{escape(title)}</span><div>{shown}</div></div>'
 
 
-def pair_rows(images: ImageDataset, pairs: Sequence[tuple[int, int]]) -> str:
-    """Anchors in the first row, their positives below them."""
+def pair_rows(images: ImageDataset, pairs: Sequence[Sequence[int]]) -> str:
+    """Return anchors in the first row, and their positives below them."""
     anchors, positives = zip(*pairs, strict=True)
     return row(images, anchors, "anchor z") + row(images, positives, "positive z̃")
 
 
 def neighbour_rows(images: ImageDataset, codes: Codes, some: Sequence[int], count: int = 6) -> str:
-    """Some images, each followed by those with the nearest codes (in units of each code's spread)."""
+    """Return some images, each followed by those with the nearest codes, in units of each code's spread."""
     units = codes / (codes.std(0) + 1e-12)
     rows = []
     for number in some:
@@ -51,12 +52,14 @@ def neighbour_rows(images: ImageDataset, codes: Codes, some: Sequence[int], coun
 
 
 def walk_rows(images: ImageDataset, codes: Codes, names: Sequence[str], assignment: Sequence[int]) -> str:
-    """For each latent with a code: images from low to high in that code, the other codes near their middle."""
+    """Return for each latent with a code images from low to high in that code, the other codes near their middle."""
     units = (codes - np.median(codes, 0)) / (codes.std(0) + 1e-12)
     rows = []
     for name, k in zip(names, assignment, strict=True):
         if k < 0:
             continue
+        # Images are chosen and none is made. So each is a compromise: the code must be near its target, which counts
+        # three times, and the other codes near their medians. No image is shown twice in a row.
         others = (np.delete(units, k, 1) ** 2).mean(1)
         found: list[int] = []
         for target in np.quantile(units[:, k], np.linspace(0.02, 0.98, 7)):

@@ -6,39 +6,52 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders.folder import Description, read_description
+from ident3d.loaders.folders.folder import read_description
 from ident3d.loaders.format.files import sha256, write_atomically
 from ident3d.metrics import mcc
-from ident3d.training.experiments.experiment import paper_row
-from ident3d.training.images.evaluate import CODES, FILE
+from ident3d.training.experiments.experiment import Row
+from ident3d.training.experiments.icml2021 import TABLE4
+from ident3d.training.images.evaluate import CODES_FILE, EVALUATION_FILE, Evaluation
 from ident3d.training.images.run import Run, open_run
-from ident3d.training.images.setup import pair_dataset
+from ident3d.training.images.settings import Settings
 from ident3d.training.loop.log import read_log
-from ident3d.training.report.charts import heat_map, line_chart, scatter
+from ident3d.training.report.charts import curve, heat_map, line_chart, scatter
 from ident3d.training.report.gallery import neighbour_rows, pair_rows, walk_rows
 
-NAME = "report.html"
-SHOWN_PAIRS, SHOWN_NEIGHBOURS = 7, 5
+NAME: Final = "report.html"
+SHOWN_NEIGHBOURS: Final = 5
 
 
-def write_report(run: Path | str) -> Path:
-    """Write ``report.html`` into the run's folder, from what is there: log, scores, codes, and the images if found."""
-    opened = open_run(run)
-    log, scores = read_log(opened.path), read_scores(opened.path)
-    body = [tiles(opened, log, scores), curves(log), *run_sections(opened, scores)]
+class Scored(NamedTuple):
+    """A run's scores as evaluation.json holds them, and the codes and images that they are of, if they are found."""
+
+    scores: dict[str, Any]
+    codes: NDArray[np.float64] | None
+    images: ImageDataset | None
+
+
+def write_report(run: Run | Path | str, evaluation: Evaluation | None = None) -> Path:
+    """Write ``report.html`` into the run's folder, from its log, scores, codes and images.
+
+    `evaluation` is what `evaluate` has just returned; without it, scores and codes are read from the run's folder.
+    """
+    opened = run if isinstance(run, Run) else open_run(run)
+    log, scored = read_log(opened.path), read_scored(opened) if evaluation is None else scored_of(evaluation)
+    body = [tiles(opened, log, scored), curves(log), *run_sections(opened, scored)]
     title = f"{opened.settings.space} · {'supervised' if opened.settings.supervised else opened.settings.cond}"
     return write_page(opened.path / NAME, title, f"ident3d run {opened.path.name}", body)
 
 
-def run_sections(run: Run, scores: dict[str, Any] | None) -> list[str]:
-    """All that a page shows of a run below its curves."""
-    return [score_section(run, scores), *code_sections(run, scores), pairs_section(run), settings_section(run)]
+def run_sections(run: Run, scored: Scored | None) -> list[str]:
+    """Return all that a page shows of a run below its curves."""
+    return [score_section(run, scored), *code_sections(scored), pairs_section(run), settings_section(run)]
 
 
 def write_page(path: Path, title: str, subtitle: str, body: Iterable[str]) -> Path:
@@ -49,30 +62,55 @@ def write_page(path: Path, title: str, subtitle: str, body: Iterable[str]) -> Pa
     return path
 
 
-def read_scores(run: Path) -> dict[str, Any] | None:
-    path = run / FILE
+def scored_of(evaluation: Evaluation) -> Scored:
+    return Scored(evaluation.as_dict(), evaluation.codes.astype(np.float64), evaluation.images)
+
+
+def read_scored(run: Run) -> Scored | None:
+    """Return the scores in a run's folder, with their codes and images; None if it has not been scored."""
+    path = run.path / EVALUATION_FILE
     if not path.is_file():
         return None
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if not found.keys() >= {"scores", "latents", "count", "data", "step", "codes_sha256"}:
+        scores: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if not scores.keys() >= {"scores", "latents", "count", "data", "step", "codes_sha256"}:
             raise ValueError
     except (ValueError, AttributeError):
-        raise UserError(f"{path} cannot be read; `ident3d evaluate {run}` writes it anew.") from None
-    return found
+        raise UserError(f"{path} cannot be read; `ident3d evaluate {run.path}` writes it anew.") from None
+    file = run.path / CODES_FILE
+    content = file.read_bytes() if file.is_file() else b""
+    # A kill between the two writes leaves codes of another evaluation than the scores: those are not shown.
+    if sha256(content) != scores["codes_sha256"]:
+        return Scored(scores, None, None)
+    try:
+        images = ImageDataset(scores["data"], latents=run.latents)
+    except UserError:
+        return Scored(scores, None, None)  # the folder was moved or deleted since
+    codes = np.load(io.BytesIO(content), allow_pickle=False).astype(np.float64)
+    return Scored(scores, codes, images) if len(images) >= len(codes) else Scored(scores, None, None)
 
 
-def headline(scores: dict[str, Any] | None, name: str) -> float | None:
-    value = None if scores is None else scores["scores"].get(name, {}).get("score")
-    return None if value is None else float(value)
+def paper_row(settings: Settings) -> Row | None:
+    """Return the row of Table 4 that a run's settings are an instance of, if there is one."""
+    usual_loss = settings.loss in (None, "delta", "infonce", "simclr", "mse") and settings.model_p in (None, 2.0)
+    if settings.only or settings.same_class or not usual_loss:
+        return None
+    for row in TABLE4.rows:
+        plain = Settings(**row.change or {})
+        # The supervised row leaves its space to the defaults.
+        same = ("cond", "supervised") if plain.supervised else ("space", "cond", "supervised")
+        if row.change is not None and all(getattr(plain, name) == getattr(settings, name) for name in same):
+            return row
+    return None
 
 
-def tiles(run: Run, log: Sequence[dict[str, Any]], scores: dict[str, Any] | None) -> str:
-    last = log[-1] if log else {}
+def tiles(run: Run, log: Sequence[dict[str, Any]], scored: Scored | None) -> str:
+    """Return the run's most important numbers as large ones."""
+    last, scores = log[-1] if log else {}, scored.scores["scores"] if scored else {}
     seconds = sum(line.get("seconds", 0) for line in log)
     shown = {
-        "R² held out": number(headline(scores, "linear_r2_held_out")),
-        "MCC": number(headline(scores, "mcc_pearson")),
+        "R² held out": number(scores.get("linear_r2_held_out", {}).get("score")),
+        "MCC": number(scores.get("mcc_pearson", {}).get("score")),
         "steps": f"{last.get('step', 0):,} of {run.settings.steps:,}",
         "loss": number(last.get("loss")),
         "hours": f"{seconds / 3600:.2f}",
@@ -81,30 +119,28 @@ def tiles(run: Run, log: Sequence[dict[str, Any]], scores: dict[str, Any] | None
 
 
 def curves(log: Sequence[dict[str, Any]]) -> str:
-    def of(name: str) -> list[tuple[float, float]]:
-        return [(line["step"], line[name]) for line in log if isinstance(line.get(name), int | float)]
-
     charts = [
-        line_chart({"loss": of("loss")}, "loss over steps"),
-        line_chart({"R²": of("r2"), "MCC": of("mcc")}, "of each logged batch", 0, 1),
-        line_chart({"bound": of("bound")}, "mean bound of the box"),
-        line_chart({"smallest": of("precision_min"), "largest": of("precision_max")}, "Λ̂ over steps"),
-        line_chart({"per second": of("per_second")}, "pairs per second", 0),
+        line_chart({"loss": curve(log, "loss")}, "loss over steps"),
+        line_chart({"R²": curve(log, "r2"), "MCC": curve(log, "mcc")}, "of each logged batch", 0, 1),
+        line_chart({"bound": curve(log, "bound")}, "mean bound of the box"),
+        line_chart({"smallest": curve(log, "precision_min"), "largest": curve(log, "precision_max")}, "Λ̂ over steps"),
+        line_chart({"per second": curve(log, "per_second")}, "pairs per second", 0),
     ]
     return f'<h2>Curves</h2><div class="grid">{"".join(charts)}</div>' if any(charts) else ""
 
 
-def score_section(run: Run, scores: dict[str, Any] | None) -> str:
-    if scores is None:
+def score_section(run: Run, scored: Scored | None) -> str:
+    """Return every score, beside the paper's for a row of Table 4, and its values per latent."""
+    if scored is None:
         return (
             '<h2>Scores</h2><p class="note">Not scored. '
             f"<code>ident3d evaluate {escape(str(run.path))}</code> adds the scores, or says what it lacks.</p>"
         )
-    paper = paper_row(run.settings)
+    scores, paper = scored.scores, paper_row(run.settings)
     columns = {"linear_r2_held_out": "R²", "mcc_pearson": "MCC"}
     beside = {name: paper.paper.get(column) for name, column in columns.items()} if paper else {}
     rows = [
-        [name, number(score.get("score")), percent(beside.get(name))]
+        [name, number(score.get("score")), paper_figure(beside.get(name))]
         for name, score in scores["scores"].items()
         if isinstance(score, dict)
     ]
@@ -121,21 +157,17 @@ def score_section(run: Run, scores: dict[str, Any] | None) -> str:
     ]
     return (
         f"<h2>Scores</h2>{label}<p class='soft'>{escape(where + mode)}</p>"
-        + table(["score", "here", "paper, Table 4"], rows)
+        + html_table(["score", "here", "paper, Table 4"], rows)
         + "<h2>Per latent</h2>"
-        + table(["latent", *per_latent], detail)
+        + html_table(["latent", *per_latent], detail)
     )
 
 
-def code_sections(run: Run, scores: dict[str, Any] | None) -> list[str]:
-    """Correlations and clouds, and where the scored images are still there, walks and neighbours."""
-    images = scored_images(run, scores)
-    if scores is None or images is None:
+def code_sections(scored: Scored | None) -> list[str]:
+    """Return correlations and clouds of latents and codes, walks along codes, and neighbours in code space."""
+    if scored is None or scored.codes is None or scored.images is None:
         return []
-    file = (run.path / CODES).read_bytes()
-    if sha256(file) != scores["codes_sha256"]:
-        return []  # of another evaluation than the scores
-    codes = np.load(io.BytesIO(file), allow_pickle=False).astype(np.float64)
+    codes, images = scored.codes, scored.images
     z = images.latents(np.arange(len(codes))).astype(np.float64)
     matching = mcc(z, codes)
     assignment = [int(k) for k in matching.assignment]
@@ -159,42 +191,33 @@ def code_sections(run: Run, scores: dict[str, Any] | None) -> list[str]:
     ]
 
 
-def scored_images(run: Run, scores: dict[str, Any] | None) -> ImageDataset | None:
-    if scores is None or not (run.path / CODES).is_file():
-        return None
-    try:
-        images = ImageDataset(scores["data"], latents=run.latents)
-    except UserError:
-        return None  # the folder was moved or deleted since
-    return images if len(images) >= scores["count"] else None
-
-
 def pairs_section(run: Run) -> str:
-    if run.settings.images_alone:
-        return ""
+    """Return pictures of the first pairs that the run was trained on, if its images are still there."""
+    pairs = run.data.get("first_pairs")
+    if not pairs:
+        return ""  # it was trained on single images, or by version 0.1, which did not record any
     try:
-        description: Description = read_description(Path(run.data["path"]))
-        if description.shards_sha256 != run.data["shards_sha256"]:
+        if read_description(Path(run.data["path"])).shards_sha256 != run.data["shards_sha256"]:
             return ""
-        data = pair_dataset(run.data["path"], run.settings, run.world)
+        return "<h2>Training pairs</h2>" + pair_rows(ImageDataset(run.data["path"]), pairs)
     except UserError:
         return ""
-    drawn = data.sampler.pairs(np.arange(SHOWN_PAIRS))
-    pairs = list(zip(drawn.anchor.tolist(), drawn.positive.tolist(), strict=True))
-    return "<h2>Training pairs</h2>" + pair_rows(data.source, pairs)
 
 
 def settings_section(run: Run) -> str:
+    """Return what the run was asked for, on which images, and what computed it."""
     s = run.settings
     words = {name: str(v) for name, v in s.as_dict().items() if v is not None and v is not False and v != []}
     words |= {"computed in": run.dtype, "training set": f"{run.data['path']} ({run.data['n']:,} images)"}
     for name, value in run.facts.items():
         words[name] = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
-    return "<h2>Settings</h2>" + table([], [[name, value] for name, value in words.items()], "words")
+    return "<h2>Settings</h2>" + html_table([], [[name, value] for name, value in words.items()], "words")
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
-    names = (escape(name).replace("_", "_<wbr>") for name in head)  # long names of scores may break there
+def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
+    """Return a table in a box of its own that scrolls if it is wider than the page."""
+    # The long names of scores may break at their underscores.
+    names = (escape(name).replace("_", "_<wbr>") for name in head)
     first = f"<tr>{''.join(f'<th>{name}</th>' for name in names)}</tr>" if head else ""
     lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>" for line in rows)
     return f'<div class="wide"><table class="{kind}">{first}{lines}</table></div>'
@@ -204,5 +227,5 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
-def percent(value: tuple[float, float] | None) -> str:
+def paper_figure(value: tuple[float, float] | None) -> str:
     return "" if value is None else f"{value[0] / 100:.4f} ± {value[1] / 100:.4f}"

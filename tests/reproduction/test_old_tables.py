@@ -1,0 +1,64 @@
+"""Tables that version 0.1 began are continued, and those below results/ are what the code makes of their figures.
+
+tests/data/v0.1/reproduce was made by commit 0d2f063. `python tests/reproduction/test_old_tables.py` writes the Markdown
+of results/ anew.
+"""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ident3d.reproduction.cells import result_of
+from ident3d.reproduction.reproduce import reproduce
+from ident3d.reproduction.table import markdown, table_of
+from ident3d.training.experiments.by_name import EXPERIMENTS
+from ident3d.training.experiments.experiment import Variant
+from ident3d.training.experiments.icml2021 import TABLE1
+from ident3d.training.loop.log import read_log
+from ident3d.training.mixing.settings import MixingSettings
+
+OLD = Path(__file__).parents[1] / "data/v0.1/reproduce"
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+def made_again(folder: Path) -> str:
+    """The Markdown of a table, from the figures in its table.json."""
+    content = json.loads((folder / "table.json").read_text())
+    experiment = EXPERIMENTS[content["experiment"]]
+    return markdown(table_of(experiment, content["profile"], map(result_of, content["results"])))
+
+
+@pytest.mark.parametrize("folder", sorted(path.name for path in RESULTS.glob("*/")))
+def test_the_committed_tables_are_those_of_their_figures(folder: str) -> None:
+    assert (RESULTS / folder / "table.md").read_text() == made_again(RESULTS / folder)
+
+
+def test_a_table_on_mixed_latents_goes_on(tmp_path: Path) -> None:
+    """One row is finished, and one stands at step 4 of 6."""
+    tiny = MixingSettings(encoder="16x2", whiten=True, bound=None, batch=32, steps=6, lr=3e-3, dim=10)
+    small = replace(TABLE1, profiles={"tiny": (Variant(name="mixing", settings=tiny),)})
+    folder = Path(shutil.copytree(OLD / "table1-tiny", tmp_path / "table"))
+    finished = folder / "mixing/box-normal-p2-seed0/result.json"
+    before, log = finished.read_text(), read_log(folder / "mixing/box-normal-p3-seed0")
+    said: list[str] = []
+    _, table = reproduce(
+        "", profile="tiny", rows=["box-normal-p2", "box-normal-p3"], out=folder, experiment=small, workers=1,
+        say=said.append, show_progress=False,
+    )  # fmt: skip
+    assert said[0].startswith("1 row to do")
+    assert finished.read_text() == before
+    went_on = read_log(folder / "mixing/box-normal-p3-seed0")
+    assert went_on[: len(log)] == log
+    assert went_on[-1]["step"] == 6
+    rows = {line.split("|")[1].strip() for line in table.splitlines() if "99." in line}
+    assert rows == {"box-normal-p2", "box-normal-p3"}
+    figures = json.loads(before)["figures"]
+    assert f" {100 * figures['R²']:.2f} " in table
+
+
+if __name__ == "__main__":
+    for path in RESULTS.glob("*/"):
+        (path / "table.md").write_text(made_again(path))

@@ -78,9 +78,11 @@ def batches_of(path: str, pictures: Path, variant: Variant, batch: int) -> Gener
     """Batches [x, x̃] without end, after an empty one once everything is open."""
     if variant.kind == "png":
         yield from as_the_papers_do(path, pictures, batch)
+    import torch
+
     from ident3d.loaders.batches.loader import make_loader
-    from ident3d.loaders.datasets.image_dataset import normalise
     from ident3d.loaders.datasets.pair_dataset import PairDataset
+    from ident3d.training.views.pixels import Pixels
 
     data = PairDataset(path, packed=variant.kind == "packed", length=100)
     data.batch(np.arange(200))  # also teaches it where the images lie
@@ -91,9 +93,10 @@ def batches_of(path: str, pictures: Path, variant: Variant, batch: int) -> Gener
     del small
     data.length = 10**6
     loader = make_loader(data, batch, workers=variant.workers, prefetch=PREFETCH)
+    pixels, cpu = Pixels(data.mean, data.std), torch.device("cpu")
     while True:
         for _, images in loader:
-            yield [normalise(x, data.mean, data.std) if variant.normalised else x for x in images]
+            yield [pixels.normalised(pixels.unit(x, cpu)) if variant.normalised else x for x in images]
             del images
 
 

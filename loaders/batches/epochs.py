@@ -1,4 +1,4 @@
-"""How an epoch is cut into batches and shared out among ranks."""
+"""How an epoch is divided into batches and ranks."""
 
 from ident3d.errors import UserError
 
@@ -6,11 +6,11 @@ from ident3d.errors import UserError
 def rank_batches(
     length: int, batch_size: int, rank: int = 0, world_size: int = 1, drop_last: bool = True
 ) -> list[tuple[int, int]]:
-    """The ranges [start, stop) of an epoch's numbers that one rank takes, one after the other.
+    """Return the ranges [start, stop) of an epoch's numbers that one rank takes, in order.
 
-    Step t of all ranks together covers the numbers t·R·B … (t+1)·R·B - 1, rank r the r-th B of them; what is left over
-    at the end and does not fill a step is left out with `drop_last`, and else shared out by the same rule, so that a
-    rank's last batch may be short or lacking. An epoch shorter than one step is one short batch of its own.
+    Step t of all R ranks together covers the numbers t·R·B … (t+1)·R·B - 1, and rank r takes the r-th B of them. The
+    numbers at the end that do not fill a step are left out with `drop_last`. Without it the same rule shares them out,
+    so a rank's last batch may be short or missing. An epoch shorter than one step is a single short batch.
     """
     if batch_size < 1:
         raise UserError(f"A batch has at least one sample, not {batch_size}.")

@@ -1,4 +1,4 @@
-"""`make_loader`: a DataLoader that fetches whole batches, goes on where it stopped, and says where that is."""
+"""`make_loader`: a DataLoader of whole batches, whose position can be saved and restored."""
 
 import multiprocessing
 from collections.abc import Iterator
@@ -17,10 +17,10 @@ from ident3d.loaders.pairs.variates import check_seed, permutation
 
 
 class Position(Sampler[Any]):
-    """Hands out the batches of one epoch from `batch` on, as arrays of numbers.
+    """Gives the batches of one epoch from `batch` on, as arrays of numbers.
 
-    Pairs are counted over all epochs, so that a worker that outlives an epoch need not be told of the next one. Images
-    are those of the epoch's own permutation.
+    Pairs are counted over all epochs, so a worker that outlives an epoch needs no message about the next one. Images
+    follow the epoch's own permutation.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Position(Sampler[Any]):
         self.batch = 0
 
     def go_to(self, epoch: int, batch: int) -> None:
-        """Batch `batch` of an epoch is the next; after the last one that is the next epoch's first."""
+        """Make batch `batch` of an epoch the next one; after an epoch's last comes the first of the next epoch."""
         over = batch >= len(self)
         self.epoch, self.batch = (epoch + 1, 0) if over else (epoch, batch)
 
@@ -39,8 +39,9 @@ class Position(Sampler[Any]):
         return len(self.batches)
 
     def __iter__(self) -> Iterator[Any]:
+        # A DataLoader asks for a first batch only when its workers have finished all earlier ones: no one is busy.
         if self.slots:
-            self.slots.recover()  # a DataLoader asks for a first batch once its workers are done with all earlier ones
+            self.slots.recover()
         length = len(self.dataset)
         order = np.arange(length)
         if isinstance(self.dataset, PairDataset):
@@ -52,7 +53,7 @@ class Position(Sampler[Any]):
 
 
 class Batches:
-    """What fetches: the batch of an array of numbers, or, in a worker with slots, its latents, the pixels in a slot."""
+    """Fetches the batch of an array of numbers; in a worker with slots its latents, and the pixels into a slot."""
 
     def __init__(self, dataset: Dataset, slots: Slots | None) -> None:
         self.dataset, self.slots = dataset, slots
@@ -61,7 +62,8 @@ class Batches:
         return len(self.dataset)
 
     def __getitem__(self, numbers: Any) -> Any:
-        """The batch, or the UserError that it met: raised in a worker it would arrive wrapped in a traceback."""
+        """Return the batch, or a UserError as a value."""
+        # A DataLoader wraps what a worker raises in a traceback. A value arrives as it is, and the parent raises it.
         try:
             if not self.slots:
                 return self.dataset.batch(numbers)
@@ -79,8 +81,8 @@ class Batches:
 class Loader(DataLoader[Any]):
     """A DataLoader over whole batches. An iteration goes on where the last one stopped, up to the end of its epoch.
 
-    `state_dict` counts the batches that were handed out, not those that workers had prepared beyond them. The position
-    is in the next epoch once the last batch is handed out, whether or not the consumer asks for one more.
+    `state_dict` counts the batches that the consumer got, not those that workers have prepared beyond them. After the
+    last batch the position is in the next epoch, whether or not the consumer asks for one more.
     """
 
     def __init__(self, position: Position, fetch: Batches, settings: dict[str, Any], pin: bool, **options: Any) -> None:
@@ -105,28 +107,31 @@ class Loader(DataLoader[Any]):
             try:
                 yield self._assembled(slots, *batch) if slots else batch
             finally:
-                del batch  # not to be kept while the next one is read
+                # This frame must not hold a batch while the next one is read. If the consumer leaves the loop, the
+                # spare slot lets a worker that waits for one finish; otherwise it could not end.
+                del batch
                 if slots:
-                    slots.before_waiting()  # or before it leaves: a worker that waits for a slot could not end
+                    slots.before_waiting()
 
     def _assembled(self, slots: Slots, slot: int, latents: Any) -> Any:
-        """The batch whose pixels are in this slot."""
+        """Return the batch whose pixels are in this slot."""
         pixels = slots.lend(slot, len(latents))
         return self.fetch.dataset.assemble(pixels.pin_memory() if self.pin else pixels, torch.from_numpy(latents))
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the next batch will come from, and what that depends on."""
+        """Return where the next batch comes from, and all that this depends on."""
         return {"epoch": self.position.epoch, "batch": self.position.batch, **self.settings}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state`, which must come from a loader with the same data, seed, batch size and ranks."""
         for name, value in self.settings.items():
-            if name in DIGESTS and state.get(name) != value:
-                raise UserError(f"The saved position is of a loader of other {name}, or of {name} made otherwise.")
             if state.get(name) != value:
-                raise UserError(
-                    f"The saved position is of a loader with {name} {state.get(name)}, this one has {value}."
+                what = (
+                    f"of other {name}, or of {name} made with other settings"
+                    if name in DIGESTS
+                    else f"with {name} {state.get(name)}, and this one has {value}"
                 )
+                raise UserError(f"The saved position belongs to a loader {what}.")
         epoch, batch = state["epoch"], state["batch"]
         if not (type(epoch) is int and type(batch) is int and epoch >= 0 and 0 <= batch <= len(self.position)):
             raise UserError(f"There is no batch {batch} of epoch {epoch} in this loader.")
@@ -137,7 +142,7 @@ DIGESTS = ("images", "pairs")
 
 
 def digests(dataset: Dataset) -> dict[str, str]:
-    """What a position depends on besides numbers: the images, and how pairs are drawn among them, each as a hash."""
+    """Return a hash of the images, and one of how pairs are drawn among them: a position depends on both."""
     shards = [part.folder.description.shards_sha256 for part in image_dataset_of(dataset).parts]
     found = {"images": sha256(repr(shards).encode())}
     if isinstance(dataset, PairDataset):
@@ -165,14 +170,24 @@ def make_loader(
     pin_memory: bool | None = None,
     start_method: str | None = None,
 ) -> Loader:
-    """A DataLoader of whole batches with the defaults that fit.
+    """Return a DataLoader of whole batches.
 
-    `workers` processes fetch `prefetch` batches each ahead; by default none where the data are packed. Their memory is
-    that of workers · prefetch + 1 batches while the consumer holds no batch but the last. Memory is pinned where there
-    is a GPU. Batches, and their order, depend on the dataset, `batch_size`, `seed`, `rank` and `world_size`
-    alone, not on workers. The seed is of the order of an ImageDataset's images, where `shuffle`, by default 0; a
-    PairDataset has its own. A last batch that is not full is left out with `drop_last`, which is the default except for
-    images in their own order. `state_dict` and `load_state_dict` keep the position.
+    Batches and their order depend on the dataset, `batch_size`, `seed`, `rank` and `world_size` alone, not on workers.
+    `state_dict` and `load_state_dict` save and restore the position.
+
+    Args:
+        dataset: Images, or pairs of them.
+        batch_size: Samples of one rank's batch.
+        workers: Processes that fetch batches; by default one a core, and 0 if the data are packed. They take the memory
+            of workers · prefetch + 1 batches while the consumer holds one batch.
+        prefetch: Batches that each worker fetches ahead.
+        seed: Of the order of an ImageDataset's images, by default 0. A PairDataset has a seed of its own.
+        shuffle: Draw the order of an ImageDataset's images anew for each epoch.
+        drop_last: Leave out a last batch that is not full; the default, except for images in their own order.
+        rank: This process among the `world_size` processes that share out each epoch.
+        world_size: The number of those processes.
+        pin_memory: Copy batches to pinned memory; by default if there is a GPU.
+        start_method: How workers are started, such as "spawn"; by default Python's.
     """
     pairs = isinstance(dataset, PairDataset)
     drop_last = pairs or shuffle if drop_last is None else drop_last

@@ -1,7 +1,7 @@
 """Shared memory through which workers hand over pixels, and how many workers it and the machine allow.
 
-Memory that is new to a process costs more than reading does, so that a few slots serve all batches in turn. A batch is
-its slot: nothing is copied, and the slot goes back to the workers once nobody refers to the batch any more.
+Memory that is new to a process costs more than reading does, so a few slots serve all batches in turn. A batch is its
+slot: nothing is copied, and the slot goes back to the workers when nothing refers to the batch any more.
 """
 
 import math
@@ -23,31 +23,31 @@ from ident3d.machine import cores
 
 MOST_WORKERS = 8
 SHARED_MEMORY = Path("/dev/shm")  # where Linux keeps it; a container often has 64 MB
-LENT = 2  # slots that a consumer may hold: a plain loop holds a batch while it asks for the next
-PATIENCE = 5.0  # seconds after which a worker that waits looks whether its parent lives
-TOKEN = 2  # bytes of a slot's number: so few are written to a pipe, and read from it, in one piece
+MOST_LENT = 2  # slots that a consumer may hold: a plain loop holds a batch while it asks for the next
+PATIENCE = 5.0  # seconds after which a waiting worker checks that its parent still runs
+TOKEN = 2  # bytes of a slot's number: a pipe passes so few in one piece
 Dataset: TypeAlias = ImageDataset | PairDataset
 
 
 def image_dataset_of(dataset: Dataset) -> ImageDataset:
-    """The images that a dataset reads."""
+    """Return the images that a dataset reads."""
     return dataset.source if isinstance(dataset, PairDataset) else dataset
 
 
 def slot_count(workers: int, prefetch: int) -> int:
-    """Slots that never make anyone wait for ever: one for each batch fetched ahead, and those that are lent."""
-    return workers * prefetch + LENT if workers else 0
+    """Return how many slots no one ever waits for in vain: one per batch fetched ahead, and those that are lent."""
+    return workers * prefetch + MOST_LENT if workers else 0
 
 
 def free_shared_memory() -> float:
-    """Bytes of shared memory that are free, where the system says so."""
+    """Return how many bytes of shared memory are free; infinity if the system does not say."""
     return shutil.disk_usage(SHARED_MEMORY).free if SHARED_MEMORY.is_dir() else math.inf
 
 
 def default_workers(dataset: Dataset, shape: tuple[int, ...], prefetch: int) -> int:
-    """One worker for each core, up to eight and as far as their slots of this shape fit into shared memory.
+    """Return one worker for each core, up to eight and as far as their slots of this shape fit into shared memory.
 
-    None for packed files, which one process reads fast enough, and for a search on a GPU, which a fork cannot use.
+    It is 0 for packed files, which one process reads fast enough, and for a search on a GPU, which a fork cannot use.
     """
     on_gpu = isinstance(dataset, PairDataset) and dataset.sampler.neighbours.on_gpu
     if image_dataset_of(dataset).packed or cores() == 1 or on_gpu:
@@ -59,11 +59,25 @@ def default_workers(dataset: Dataset, shape: tuple[int, ...], prefetch: int) -> 
 
 
 class Slots:
-    """Slots for the workers of one loader, whose free ones are numbers in a pipe: a worker takes one, or waits for it.
+    """The slots of one loader. Each is always in one of five states; an arrow is a method, and who calls it.
 
-    All but one are in use from the start: one for each batch fetched ahead and one for the consumer. A consumer that
-    still holds two batches when it asks for another makes the last one be used too, and what it is given while it holds
-    two is a copy. So there is always a slot for each batch that is fetched, and nobody waits for ever.
+        spare                          one slot at the start: memory that is not used yet
+          | before_waiting (consumer)
+          v
+        free  <----------------------+ its number is in the pipe, and any worker may take it
+          | take (worker)            |
+          v                          |
+        taken --- free (worker) ---->+ a worker reads a batch into it; the read failed
+          | fill (worker)            |
+          v                          |
+        filled -- recover (consumer) + its number travels to the consumer in the DataLoader's queue
+          | lend (consumer)          |
+          v                          |
+        lent ---- give_back -------->+ the consumer holds the batch; its last array dies
+
+    If the consumer still holds two batches when it asks for another, the spare slot is used as well, and the consumer
+    gets a copy of the next batch, whose slot is free at once. So there is a slot for each batch that is fetched ahead,
+    whatever the consumer holds, and no worker waits in vain.
     """
 
     def __init__(self, shape: tuple[int, ...], workers: int, prefetch: int) -> None:
@@ -78,10 +92,10 @@ class Slots:
         self.reader, self.writer = multiprocessing.Pipe(duplex=False)
         os.set_blocking(self.reader.fileno(), False)
         self.lent: dict[object, int] = {}
-        self.unused = [count - 1]
+        self.spare = [count - 1]
 
     def take(self) -> int:
-        """In a worker: a free slot, once there is one. The worker ends if its parent has."""
+        """free → taken, in a worker: wait for a free slot. The worker ends if its parent has ended."""
         parent = multiprocessing.parent_process()
         while (slot := read_token(self.reader)) is None:
             if not self.reader.poll(PATIENCE) and not (parent and parent.is_alive()):
@@ -89,49 +103,53 @@ class Slots:
         return slot
 
     def free(self, slot: int) -> None:
-        """Let a worker take this slot."""
+        """→ free: let a worker take this slot."""
         os.write(self.writer.fileno(), token(slot))
 
     def lend(self, slot: int, images: int) -> torch.Tensor:
-        """The first images of a slot, which goes back when the tensor and all views of it are gone; or a copy."""
-        pixels = self.memory[slot].numpy()[:images]  # a new array, which the tensor made of it keeps alive
-        if len(self.lent) == LENT:
+        """filled → lent: return the slot's first images, until the tensor and all views of it are gone; or a copy."""
+        pixels = self.memory[slot].numpy()[:images]
+        if len(self.lent) == MOST_LENT:
             pixels = pixels.copy()
             self.free(slot)
         else:
+            # `pixels` is an array of its own, which the tensor made of it keeps alive: its end is the end of the loan.
+            # The finaliser keeps both ends of the pipe and not `self`, as the loader may be gone before its last batch.
             loan = object()
             self.lent[loan] = slot
-            pipe = (self.reader, self.writer)  # both ends, and not self: the other slots may go before this one
-            finalize(pixels, give_back, pipe, self.lent, loan, os.getpid()).atexit = False
+            finalize(pixels, give_back, (self.reader, self.writer), self.lent, loan, os.getpid()).atexit = False
         return torch.from_numpy(pixels)
 
     def before_waiting(self) -> None:
-        """To be called before the consumer waits for workers."""
-        if len(self.lent) == LENT and self.unused:
-            self.free(self.unused.pop())
+        """spare → free, if the consumer is about to wait for workers while it holds all that it may."""
+        if len(self.lent) == MOST_LENT and self.spare:
+            self.free(self.spare.pop())
 
     def recover(self) -> None:
-        """Put back the slots whose batches were never taken, while no worker is busy."""
-        lent = set(self.lent.values())  # before the pipe is read: what comes back from now on is in either or both
+        """filled → free for all batches that the consumer left behind, while no worker is busy."""
+        # `lent` is read before the pipe. A slot that comes back in between is then in one of them, or in both.
+        lent = set(self.lent.values())
         free: set[int] = set()
         while (found := read_token(self.reader)) is not None:
             free.add(found)
         for slot in range(len(self.memory)):
-            if slot in free or not (slot in lent or slot in self.unused):
+            if slot in free or not (slot in lent or slot in self.spare):
                 self.free(slot)
 
 
 def untouched(shape: tuple[int, ...]) -> torch.Tensor:
-    """Shared memory that takes none before it is written to, which `share_memory_` does at once."""
+    """Return shared memory that takes up none until it is written to. `share_memory_` would write it all at once."""
     storage = torch.UntypedStorage._new_shared(math.prod(shape))  # type: ignore[no-untyped-call]
     return torch.empty(0, dtype=torch.uint8).set_(storage).view(shape)
 
 
 def give_back(pipe: tuple[Connection, Connection], lent: dict[object, int], loan: object, owner: int) -> None:
-    """The end of a loan. Arrays die anywhere, in any thread, so no lock is taken; those of a fork do not count."""
+    """lent → free: end a loan. The copy of an array that a forked process holds ends no loan."""
+    # Arrays die in any thread, also while another call of Slots runs, so no lock may be taken here. The loan is deleted
+    # last: in between, the slot is in the pipe and in `lent`, which `recover` expects, and never in neither.
     if os.getpid() == owner:
         os.write(pipe[1].fileno(), token(lent[loan]))
-        del lent[loan]  # last: in between the slot is in both places, and never in none
+        del lent[loan]
 
 
 def token(slot: int) -> bytes:
@@ -139,7 +157,7 @@ def token(slot: int) -> bytes:
 
 
 def read_token(reader: Connection) -> int | None:
-    """A number from the pipe, if there is one."""
+    """Return a number from the pipe, or None if it is empty."""
     try:
         return int.from_bytes(os.read(reader.fileno(), TOKEN), sys.byteorder)
     except BlockingIOError:

@@ -23,16 +23,18 @@ CLASS = "class"
 
 
 class ImageDataset:
-    """Map-style: number → (image uint8 C×H×W, latents float32).
+    """Map-style dataset: number → (image uint8 C×H×W, latents float32).
 
     The image tensor is a view of the stored H×W×C bytes, which torch calls channels-last. Latents are raw, in [-1, 1],
-    in the order of `names`; where the scene has classes, the class is the last of them. `latents` selects some by name.
-    `transform` is applied to each image tensor. Several folders are joined, one after the other. A folder is given by
-    its path, by its address in a store, or as `open_folder` returned it, which is then not opened again.
+    in the order of `names`; if the scene has classes, the class is the last of them. A list of numbers gives a whole
+    batch, (images B×C×H×W, latents B×d). `images` and `latents` return NumPy arrays and need no torch.
 
-    A list of numbers gives a whole batch, (images B×C×H×W, latents B×d); a DataLoader's own batches come from
-    `__getitems__`. `images` and `latents` give NumPy arrays and need no torch. The folders' packed files are used where
-    they match; `packed` insists on them (True) or on the shards (False).
+    Args:
+        path: A dataset folder, or several, which are joined in this order. Each is a path, the address of a store, or
+            what `open_folder` returned, which is then not opened again.
+        latents: Names of the latents to return; by default all.
+        transform: Applied to each image tensor.
+        packed: Read the packed files (True) or the shards (False); by default the packed files that match their shards.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class ImageDataset:
             if differ:
                 raise UserError(f"{first.path} and {part.path} show different worlds ({'; '.join(differ)}).")
         if len(self.parts) > 1 and len({part.has_classes for part in self.parts}) > 1:
-            raise UserError("Some of the joined datasets have classes and some have not.")
+            raise UserError("Some of the joined datasets have classes and some do not.")
         self.size = first.size
         self.world = first.world
         self.transform = transform
@@ -80,7 +82,7 @@ class ImageDataset:
     def __len__(self) -> int:
         return int(self._ends[-1])
 
-    members = 1  # images for each number that a batch is asked for
+    members = 1  # images of each number of a batch; a PairDataset has two or three
 
     @property
     def packed(self) -> bool:
@@ -110,14 +112,14 @@ class ImageDataset:
         return tuple(float(value) for value in self._moments()[1])
 
     def images(self, index: ArrayLike) -> NDArray[np.uint8]:
-        """Images by number, (B, H, W, 3) uint8."""
+        """Return images by number, (B, H, W, 3) uint8."""
         numbers = self.check_numbers(index)
         out = np.empty((len(numbers), self.size, self.size, 3), np.uint8)
         self._read(numbers, out)
         return out
 
     def latents(self, index: ArrayLike) -> NDArray[np.float32]:
-        """The selected latents of images by number, (B, d) float32."""
+        """Return the selected latents of images by number, (B, d) float32."""
         numbers = self.check_numbers(index)
         if self._all is not None:
             return self.select(self._all[0][numbers], None if self._all[1] is None else self._all[1][numbers])
@@ -127,7 +129,7 @@ class ImageDataset:
         return out
 
     def all_latents(self) -> tuple[NDArray[np.float32], NDArray[np.int8] | None]:
-        """Raw latents (n, d) of all images, whatever is selected, and their classes (n,) where there are any."""
+        """Return the raw latents (n, d) of all images, selected or not, and their classes (n,) if they have any."""
         if self._all is None:
             found = [part.all_latents() for part in self.parts]
             classes = [c for _, c in found if c is not None]
@@ -135,7 +137,7 @@ class ImageDataset:
         return self._all
 
     def select(self, raw: NDArray[np.float32], classes: NDArray[np.int8] | None) -> NDArray[np.float32]:
-        """The selected columns of raw latents (B, d) and classes (B,)."""
+        """Return the selected columns of raw latents (B, d) and classes (B,)."""
         table = joined(raw, classes)
         if self._wanted is None:
             return table
@@ -143,7 +145,7 @@ class ImageDataset:
         return table[:, [names.index(name) for name in self.names]]
 
     def batch(self, index: ArrayLike) -> "tuple[Tensor, Tensor]":
-        """(images B×C×H×W uint8, latents B×d float32) of the images with these numbers."""
+        """Return (images B×C×H×W uint8, latents B×d float32) of the images with these numbers."""
         import torch
 
         numbers = self.check_numbers(index)
@@ -158,7 +160,7 @@ class ImageDataset:
         return self.latents(numbers)
 
     def assemble(self, pixels: "Tensor", latents: "Tensor") -> "tuple[Tensor, Tensor]":
-        """The batch of these bytes, B×H×W×3, and latents: a view, unless there is a transform."""
+        """Return the batch of these bytes, B×H×W×3, and latents: a view, unless there is a transform."""
         import torch
 
         images = pixels.permute(0, 3, 1, 2)
@@ -173,14 +175,14 @@ class ImageDataset:
         return self.batch(index)
 
     def __getitems__(self, index: Sequence[int]) -> "list[tuple[Tensor, Tensor]]":
-        """The batch as a list of samples, as a DataLoader's collate function expects it; read in one go."""
+        """Return the batch as the list of samples that a DataLoader's collate function expects, read at once."""
         return list(zip(*self.batch(index), strict=True))
 
     def check_numbers(self, index: ArrayLike) -> NDArray[np.int64]:
-        """Image numbers as an array; negative ones count from the end, others must exist."""
+        """Return image numbers as an array. Negative ones count from the end; a number without an image is an error."""
         given = np.asarray(index)
         if given.ndim != 1 or not (given.dtype.kind in "iu" or given.size == 0):
-            raise UserError("Images are asked for by whole numbers, one or a list of them.")
+            raise UserError("An image is chosen by a whole number, and several by a list of whole numbers.")
         numbers = given.astype(np.int64)
         numbers = np.where(numbers < 0, numbers + len(self), numbers)
         if numbers.size and not (numbers.min() >= 0 and numbers.max() < len(self)):
@@ -199,7 +201,7 @@ class ImageDataset:
             out[rows] = pixels
 
     def _split(self, numbers: NDArray[np.int64]) -> list[tuple[StoredImages, NDArray[np.intp], NDArray[np.int64]]]:
-        """For each folder that has some of them: which rows, and their numbers there."""
+        """Return, for each folder that has some of them, which rows they are, and their numbers in that folder."""
         which = np.searchsorted(self._ends, numbers, side="right")
         found = []
         for k, part in enumerate(self.parts):
@@ -212,22 +214,6 @@ class ImageDataset:
         descriptions = [part.folder.description for part in self.parts]
         weight = np.array([part.n for part in self.parts]) / len(self)
         mean, std = (np.array([getattr(d, name) for d in descriptions]) for name in ("pixel_mean", "pixel_std"))
+        # E x² of all folders together is the mean of their E x² = std² + mean²; their variances alone would not do.
         centre = weight @ mean
         return centre, np.sqrt(weight @ (std**2 + mean**2) - centre**2)
-
-
-def normalise(images: "Tensor", mean: Sequence[float], std: Sequence[float]) -> "Tensor":
-    """uint8 images (B, C, H, W) → (x/255 - mean) / std in float32, on whichever device they are."""
-    import torch
-
-    scale = 1 / (255 * torch.tensor(std, dtype=torch.float32, device=images.device))
-    shift = -torch.tensor(mean, dtype=torch.float32, device=images.device) / torch.tensor(std, device=images.device)
-    if images.device.type != "cpu":
-        return torch.addcmul(shift[:, None, None], images.float(), scale[:, None, None])
-    # Image by image, whole rows at a time, so that work stays in the cache.
-    b, c, h, w = images.shape
-    rows = images.permute(0, 2, 3, 1).reshape(b, h, w * c)
-    out = torch.from_numpy(np.empty((b, h, w * c), np.float32))
-    for source, target in zip(rows, out, strict=True):
-        torch.addcmul(shift.repeat(w), target.copy_(source), scale.repeat(w), out=target)
-    return out.view(b, h, w, c).permute(0, 3, 1, 2)

@@ -1,4 +1,4 @@
-"""`PairDataset`: batches ((z, z̃), (x, x̃)) of latents and images, as the contrastive losses want them."""
+"""`PairDataset`: batches ((z, z̃), (x, x̃)) of latents and images, as the contrastive losses take them."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -22,18 +22,26 @@ DEFAULT_SIGMA = 0.1  # the papers' width
 
 
 class PairDataset:
-    """Map-style: number → ((z, z̃), (x, x̃)), latents float32 and images uint8 C×H×W, from p(z̃ | z) = `cond`.
+    """Map-style dataset: number → ((z, z̃), (x, x̃)), latents float32 and images uint8 C×H×W, from p(z̃ | z) = `cond`.
 
-    Pair k of epoch e is pair number e · length + k of its seed, whichever worker or rank asks for it; a list of numbers
-    gives a whole batch. `set_epoch` chooses e (`make_loader` starts from it and goes on by itself), `length` is an
-    epoch's number of pairs, by default that of the images. With `negative`, the arguments of a second conditional
-    such as ``{"cond": "normal", "sigma": 0.3}``, the tuples have a third member, the hard negative.
+    Pair k of epoch e is pair number e · length + k of its seed, whichever worker or rank reads it; a list of numbers
+    gives a whole batch. `set_epoch` chooses e. `make_loader` starts from that epoch and continues by itself.
 
-    `cond`, `sigma`, `p`, `kappa`, `precision` are those of `ident3d.latents.conditional`; `only` names the
-    latents, groups (position, rotation, hue) or views (positions, rotations, hues) that change, `same_class` keeps a
-    pair within its class. `space` may repeat what space the latents live in, and must be right. `latents`, `transform`,
-    `packed` are ImageDataset's. If `images` is an ImageDataset, its folders are not opened again; `transform` and
-    `packed` are then its own.
+    Args:
+        images: Dataset folders as ImageDataset takes them, or an ImageDataset, whose folders are not opened again.
+        cond: The conditional's name, as `ident3d.latents.conditional` takes it, with `sigma`, `p`, `kappa` and
+            `precision`.
+        seed: Of the pairs.
+        space: The space that the latents live in, such as "box"; an error if they live in another one.
+        only: Names of the latents, groups (position, rotation, hue) or views (positions, rotations, hues) that change
+            from anchor to positive; by default all that are not held fixed.
+        same_class: Take the positive from the anchor's class.
+        negative: Arguments of a second conditional, such as ``{"cond": "normal", "sigma": 0.3}``. Each tuple then has a
+            third member, the hard negative.
+        anchors: "rendered", uniform over the images, or "marginal", the image nearest to a draw from the marginal.
+        search: How the nearest image is found: "exact", "flat" or "ivf".
+        length: Pairs of an epoch; by default as many as there are images.
+        latents, transform, packed: As in ImageDataset. If `images` is one, `transform` and `packed` are its own.
     """
 
     def __init__(
@@ -84,11 +92,11 @@ class PairDataset:
 
     @property
     def epoch(self) -> int:
-        """The epoch whose pairs plain numbers stand for."""
+        """The epoch that plain numbers belong to."""
         return int(self._epoch[0])
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch whose pairs plain numbers stand for, here and in workers that run already."""
+        """Choose the epoch that plain numbers belong to, here and in workers that are already running."""
         if epoch < 0:
             raise UserError(f"Epochs are numbered from 0; there is no epoch {epoch}.")
         self._epoch[0] = epoch
@@ -108,11 +116,11 @@ class PairDataset:
 
     @property
     def members(self) -> int:
-        """Images for each pair: anchor, positive and, on request, hard negative."""
+        """Images of each pair: anchor, positive and, on request, hard negative."""
         return 2 if self.sampler.negative is None else 3
 
     def batch(self, numbers: ArrayLike) -> Sample:
-        """((z, z̃), (x, x̃)) of the pairs with these numbers, counted over all epochs: B×d and B×C×H×W."""
+        """Return ((z, z̃), (x, x̃)) of the pairs with these numbers, counted over all epochs: B×d and B×C×H×W."""
         import torch
 
         size = self.source.size
@@ -121,13 +129,13 @@ class PairDataset:
         return self.assemble(torch.from_numpy(pixels), torch.from_numpy(latents))
 
     def fill(self, numbers: ArrayLike, out: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Read all anchors, then all positives and so on of these pairs into `out`, and return their latents."""
+        """Read the images of these pairs into `out`, first all anchors, then all positives; return their latents."""
         pairs = self.sampler.pairs(numbers)
         members = [index for index in (pairs.anchor, pairs.positive, pairs.negative) if index is not None]
         return self.source.fill(np.concatenate(members), out)
 
     def assemble(self, pixels: "Tensor", latents: "Tensor") -> Sample:
-        """((z, z̃), (x, x̃)) from what `fill` gave."""
+        """Return ((z, z̃), (x, x̃)) of what `fill` read and returned."""
         images, z = self.source.assemble(pixels, latents)
         return z.chunk(self.members), images.chunk(self.members)
 
@@ -140,7 +148,7 @@ class PairDataset:
         return self.batch(self._numbers(index))
 
     def __getitems__(self, index: Sequence[int]) -> list[Sample]:
-        """The batch as a list of samples, as a DataLoader's collate function expects it; found and read in one go."""
+        """Return the batch as the list of samples that a DataLoader's collate function expects, read at once."""
         z, x = self.batch(self._numbers(index))
         return list(zip(zip(*z, strict=True), zip(*x, strict=True), strict=True))
 
@@ -153,7 +161,7 @@ class PairDataset:
 
 
 def shared_number() -> "Tensor":
-    """A 0 that worker processes see change: persistent ones outlive an epoch."""
+    """Return a 0 in shared memory. Persistent workers outlive an epoch, and see its number change."""
     import torch
 
     number = torch.zeros(1, dtype=torch.int64)
@@ -181,7 +189,9 @@ def pair_sampler(
 ) -> PairSampler:
     """Return the sampler of pairs among these images, which must have classes if pairs are kept within a class."""
     if anchors == "marginal" and images.world.causal:
-        raise UserError("The marginal of causal3dident is its graph, which the rendered images follow: use rendered.")
+        raise UserError(
+            "The marginal of causal3dident is its graph, which the rendered images follow: use --anchors rendered."
+        )
     raw, classes = images.all_latents()
     if same_class and classes is None:
         raise UserError("These images have no classes, so pairs cannot be kept within a class.")
@@ -198,9 +208,9 @@ def world_conditional(
     precision: float | Sequence[float] | None = None,
     only: Sequence[str] | None = None,
 ) -> Conditional:
-    """A conditional by name on a world's raw latents.
+    """Return a conditional by name on a world's raw latents.
 
-    `only` names latents, groups of them, or views (positions, rotations, hues); those held fixed never change.
+    `only` names latents, groups of them, or views (positions, rotations, hues). Latents held fixed never change.
     """
     sets = GROUPS | VIEWS
     wanted = list(world.names) if only is None else []

@@ -1,4 +1,4 @@
-"""What finite data makes of a conditional: the realised |z̃ - z| of matched pairs against the distribution asked for."""
+"""How wide pairs of finite data are: |z̃ - z| of matched pairs beside the distribution that the conditional asks for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ BINS = 120
 
 @dataclass(frozen=True)
 class Realised:
-    """Per raw latent: mean |z̃ - z| asked for and realised, and the largest distance between the two distributions.
+    """Per raw latent: mean |z̃ - z| asked for and realised, and the largest distance between the two distributions (KS).
 
-    `histogram` (bins, d) counts realised |z̃ - z| between `edges`; `asked_cdf` (bins + 1, d) is the distribution that
-    was asked for, at the edges, with the dataset's own latents as anchors. The distance is taken at the edges.
+    `histogram` (bins, d) counts realised |z̃ - z| between `edges`. `asked_cdf` (bins + 1, d) is the distribution asked
+    for at the edges, with the dataset's own latents as anchors. The KS distance is the largest one at an edge.
     """
 
     images: int
@@ -64,7 +64,10 @@ def pairs(
     seed: int = 0,
     count: int = 20_000,
 ) -> Realised:
-    """Draw `count` pairs as PairDataset would, and compare |z̃ - z| with the conditional."""
+    """Draw `count` pairs as PairDataset does, and compare |z̃ - z| with the conditional.
+
+    `images` and the settings of the pairs are those of PairDataset.
+    """
     if count < 1:
         raise UserError(f"At least one pair must be drawn, not {count}.")
     data = images if isinstance(images, ImageDataset) else ImageDataset(images)
@@ -73,6 +76,7 @@ def pairs(
     drawn = sampler.pairs(np.arange(count))
     z = sampler.latents.astype(np.float64)
     difference = np.abs(z[drawn.positive] - z[drawn.anchor])
+    # The last thousandth is left out: one stray pair would squeeze all others into a few bins.
     edges = np.linspace(0, max(float(np.quantile(difference, 0.999)), 1e-9), BINS + 1)
     asked = difference_cdf(conditional, edges, z)
     realised = np.stack([np.searchsorted(np.sort(column), edges, "right") for column in difference.T], axis=1) / count
@@ -91,7 +95,7 @@ def pairs(
 
 
 def plot_realised(result: Realised, path: Path, title: str) -> None:
-    """One panel a latent: the realised differences as bars, the density asked for as a line."""
+    """Save a picture with one panel per latent: realised differences as bars, the density asked for as a line."""
     from matplotlib.figure import Figure
 
     columns = min(5, len(result.names))

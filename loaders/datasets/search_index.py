@@ -1,4 +1,4 @@
-"""``index``: build a dataset's search index, put it into the cache, and say how fast and how right it is."""
+"""``index``: build a dataset's search index, keep it in the cache, and measure how fast and how exact it is."""
 
 import time
 from dataclasses import asdict, dataclass
@@ -38,23 +38,21 @@ class Indexed:
             ("built or loaded in", f"{self.seconds:.2f} s"),
             ("queries a CPU-second", f"{self.queries_per_second:,.0f}"),
             ("recall", f"{self.recall:.3f}"),
-            (
-                "kept in",
-                f"{self.file} ({self.bytes / 1e6:.1f} MB)" if self.file else "nothing: it is built when needed",
-            ),
+            ("kept in", f"{self.file} ({self.bytes / 1e6:.1f} MB)" if self.file else "no file: built when needed"),
         ]
         return tabulate(rows, tablefmt="plain", disable_numparse=True)
 
 
 def index(images: Folders | ImageDataset, search: str = "ivf") -> Indexed:
-    """Build the index of a dataset's latents, or load it from our own cache, and try it on pairs of normal σ = 0.1.
+    """Build the index of a dataset's latents, or load it from the cache, and try it on pairs of normal σ = 0.1.
 
-    Only `ivf` is kept: a k-d tree (`exact`) and FAISS' flat index (`flat`) are built faster than read.
+    Only `ivf` is kept: building a k-d tree (`exact`) or FAISS' flat index (`flat`) is faster than reading it.
     """
     data = images if isinstance(images, ImageDataset) else ImageDataset(images)
     latents, _ = data.all_latents()
     conditional = world_conditional(data.world, "normal")
     sampler = PairSampler(latents, conditional, search=search)
+    # Building is waiting, so its time is the clock's. Queries run on one core or many, so theirs is the processor's.
     start = time.perf_counter()
     sampler.build()
     seconds = time.perf_counter() - start
@@ -64,8 +62,8 @@ def index(images: Folders | ImageDataset, search: str = "ivf") -> Indexed:
     spent = time.process_time() - start
     exact = PairSampler(latents, conditional).neighbours.find(drawn.drawn, other_than=drawn.anchor)
     used = sampler.neighbours.search
-    file = cached_path(latents, IVF) if used == "ivf" else None
-    file = file if file and file.is_file() else None
+    path = cached_path(latents, IVF) if used == "ivf" else None
+    file = path if path and path.is_file() else None
     return Indexed(
         search=used,
         images=len(latents),

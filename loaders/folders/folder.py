@@ -13,9 +13,9 @@ from typing import Any
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.format import manifest
-from ident3d.loaders.format.files import sha256, write_json
+from ident3d.loaders.format.files import sha256, sha256_of_file, write_json
 from ident3d.loaders.format.manifest import ShardEntry
-from ident3d.loaders.format.shard import MEND
+from ident3d.loaders.format.shard import MEND, Shard, read_shard
 from ident3d.loaders.stores.cache import fetch, mirror, origin
 from ident3d.loaders.stores.store import Store, store_or_folder
 
@@ -198,6 +198,19 @@ def open_folder(path: Path | str | Folder) -> Folder:
             what = "is missing" if size is None else f"has {size} bytes instead of {entry.bytes}"
             raise UserError(f"The shard {folder.shard_name(entry)} {what}; {MEND}")
     return folder
+
+
+def checked_shards(folder: Folder) -> Iterator[Shard]:
+    """Read every shard in order. A shard whose hash or image size is not the recorded one is an error."""
+    size = folder.description.size
+    for entry in folder.entries:
+        path = folder.shard_path(entry)
+        if sha256_of_file(path) != entry.sha256:
+            raise UserError(f"The shard {path} does not match its hash; {MEND}")
+        shard = read_shard(path)
+        if shard.images.shape != (entry.count, size, size, 3):
+            raise UserError(f"The shard {path} holds images of another size; {MEND}")
+        yield shard
 
 
 def local_copy(path: Path | str) -> Path:

@@ -1,6 +1,6 @@
 """``all_latents.npy``: the latents of all images in one table, so that a reader need not open every shard for them.
 
-The shards hold the same; where the file is absent, or not as recorded, they are read instead.
+The shards hold the same. They are read instead if the file is absent or not as recorded.
 """
 
 import io
@@ -22,11 +22,11 @@ from ident3d.loaders.format.shard import as_user_error, check_dataset, check_hea
 TABLE_FILE = "all_latents.npy"
 HEADER = 4096  # bytes; that of a .npy file is shorter
 
-Latents: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int8] | None]  # raw, and classes where there are any
+Latents: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int8] | None]  # raw, and classes if there are any
 
 
 def shard_latents(path: Path, count: int, n_raw: int) -> Latents:
-    """Raw latents (count, n_raw) and classes of one shard file."""
+    """Read the raw latents (count, n_raw) and classes of one shard file."""
     with as_user_error(path), h5py.File(path, "r") as file:
         has_classes = "class" in check_head(file, path)
         raw = check_dataset(file, path, "raw_latents")
@@ -43,27 +43,28 @@ def gathered(shards: Path, entries: Sequence[ShardEntry], world: World) -> NDArr
     parts = [shard_latents(shards / entry.name, entry.count, world.n_raw) for entry in entries]
     raw, classes = np.concatenate([raw for raw, _ in parts]), [kinds for _, kinds in parts if kinds is not None]
     if classes and len(classes) != len(parts):
-        raise UserError(f"Some shards in {shards} have classes and some have not.")
+        raise UserError(f"Some shards in {shards} have classes and some do not.")
     return joined(raw, np.concatenate(classes) if classes else None)
 
 
 def joined(raw: NDArray[np.float32], classes: NDArray[np.int8] | None) -> NDArray[np.float32]:
-    """Raw latents and, where there are, classes as one table."""
+    """Return raw latents and, if there are any, classes as one table."""
     return raw if classes is None else np.column_stack([raw, classes.astype(np.float32)])
 
 
 def write(folder: Path, table: NDArray[np.float32]) -> str:
-    """Write the table; returns its sha256, for ``dataset.json``."""
+    """Write the table and return its sha256, for ``dataset.json``."""
     data = npy_bytes(table)
     write_atomically(folder / TABLE_FILE, data)
     return sha256(data)
 
 
 def read(folder: Path, recorded: str | None, n: int, n_raw: int) -> Latents | None:
-    """Raw latents (n, n_raw) and classes from the file, if it is there and just what was recorded."""
+    """Return raw latents (n, n_raw) and classes from the file, if it is there and just what was recorded."""
     path = folder / TABLE_FILE
     if recorded is None or path.is_symlink() or not path.is_file():
         return None
+    # A file larger than the table can be is not read into memory at all.
     if path.stat().st_size > 4 * n * (n_raw + 1) + HEADER:
         return None
     data = path.read_bytes()
@@ -73,11 +74,8 @@ def read(folder: Path, recorded: str | None, n: int, n_raw: int) -> Latents | No
         table = np.load(io.BytesIO(data), allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError):
         return None
-    if (
-        not isinstance(table, np.ndarray)
-        or table.dtype != np.float32
-        or table.shape not in ((n, n_raw), (n, n_raw + 1))
-    ):
+    shapes = ((n, n_raw), (n, n_raw + 1))
+    if not isinstance(table, np.ndarray) or table.dtype != np.float32 or table.shape not in shapes:
         return None
     raw = np.ascontiguousarray(table[:, :n_raw])
     if table.shape[1] == n_raw:

@@ -1,7 +1,6 @@
-"""``export``: a dataset folder of ours in the published layout, for code that was written for that."""
+"""``export``: write a dataset folder in the published layout, for code that was written for that layout."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +10,10 @@ from PIL import Image
 
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.stored_images import StoredImages
-from ident3d.loaders.folders.folder import Folder, open_folder
-from ident3d.loaders.format.files import TEMPORARY, remove_partial_files, sha256_of_file, write_atomically
+from ident3d.loaders.folders.folder import Folder, checked_shards, open_folder
+from ident3d.loaders.format.files import TEMPORARY, remove_partial_files, write_atomically
 from ident3d.loaders.format.latents_source import npy_bytes
-from ident3d.loaders.format.shard import MEND, Shard, read_shard
+from ident3d.loaders.format.shard import Shard
 from ident3d.loaders.stores.lease import PREFIX, lease
 from ident3d.loaders.stores.store import local_folder
 from ident3d.progress import progress_bar
@@ -32,9 +31,9 @@ class Exported:
 
 
 def export(path: Path | str, out: Path | str, *, show_progress: bool = True) -> Exported:
-    """Write images/NNNNNN.png, raw_latents.npy and latents.npy; with classes one such set for each, named ..._c.
+    """Write images/NNNNNN.png, raw_latents.npy and latents.npy; for each class c one such set, named ..._c.
 
-    An interrupted export goes on where it stopped. Shards are checked against their hashes.
+    An interrupted export continues where it stopped. Shards are checked against their hashes.
     """
     folder, out = open_folder(path), local_folder(out)
     if not folder.description.complete:
@@ -61,7 +60,8 @@ def export(path: Path | str, out: Path | str, *, show_progress: bool = True) -> 
             write_atomically(out / f"latents{suffix}.npy", npy_bytes(np.stack(scene[suffix])))
         for images in out.glob("images*"):
             remove_partial_files(images)
-        remove_partial_files(out)  # the mark too: nothing is left but the layout
+        # The mark has a temporary file's name and goes as well: nothing but the layout is left.
+        remove_partial_files(out)
     return Exported(out, folder.description.n, written)
 
 
@@ -75,21 +75,12 @@ def begin_export(folder: Folder, out: Path) -> None:
     except (OSError, ValueError):
         same = False
     if present and not same:
-        raise UserError(f"{out} holds something else already; choose an empty folder.")
+        raise UserError(f"{out} already holds something else; choose an empty folder.")
     write_atomically(out / MARK, json.dumps(mark).encode())
 
 
-def checked_shards(folder: Folder) -> Iterator[Shard]:
-    """Every shard in order, once its hash is checked."""
-    for entry in folder.entries:
-        path = folder.shard_path(entry)
-        if sha256_of_file(path) != entry.sha256:
-            raise UserError(f"The shard {path} does not match its hash; {MEND}")
-        yield read_shard(path)
-
-
 def digits_of(folder: Folder) -> dict[str, int]:
-    """For each class's suffix, how many digits its images' numbers have: ceil(log10 N)."""
+    """Return, for each class's suffix, how many digits its images' numbers have: ceil(log10 N)."""
     classes = StoredImages(folder).all_latents()[1]
     if classes is None:
         return {"": len(str(max(1, folder.description.n - 1)))}
@@ -101,7 +92,8 @@ def suffix_of(shard: Shard, i: int) -> str:
 
 
 def write_picture(path: Path, image: NDArray[np.uint8]) -> bool:
-    """Write one PNG under a temporary name, then rename it; one that an earlier run wrote is kept."""
+    """Write one PNG and return True, unless an earlier run has written it."""
+    # Renamed when complete, but not synced: a picture is quickly made again, and a sync for each would take hours.
     if path.exists():
         return False
     path.parent.mkdir(exist_ok=True)

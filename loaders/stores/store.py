@@ -1,13 +1,13 @@
-"""Object stores by their fsspec URL: s3://bucket/data, gs://…. Objects are put and fetched whole, never appended to.
+"""Object stores by their fsspec URL: s3://bucket/data, gs://…. Objects are written and read whole, never appended to.
 
-Credentials are the store's own business (its environment variables and files): an address that holds any is refused.
+Credentials stay in the store's own environment variables and files: an address that holds any is refused.
 """
 
 import errno
 import platform
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,15 +19,15 @@ from ident3d.loaders.format.files import TEMPORARY
 
 # Their fsspec packages make a file "only if its name is free" by the store's own conditional write.
 CONDITIONAL = ("s3", "s3a", "gs", "gcs", "memory")
-PERMANENT = (PermissionError, FileNotFoundError, ValueError)  # another attempt would meet the same
-CONFLICT = "ConditionalRequestConflict"  # what Amazon's S3 answers where another writes the name at the same moment
+PERMANENT = (PermissionError, FileNotFoundError, ValueError)  # another attempt would fail in the same way
+CONFLICT = "ConditionalRequestConflict"  # Amazon S3's answer if another process writes the name at the same moment
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/")
 SECRET = re.compile(r"//[^/@\s]*@|(?<=[?&])\S+")  # user:password@, and the query of a signed address
 
 
 @dataclass(frozen=True)
 class Store:
-    """A dataset's place in an object store. Knows its address alone, so that it travels to other processes."""
+    """A dataset's address in an object store; holds nothing else, so that it can be sent to other processes."""
 
     url: str
 
@@ -41,14 +41,15 @@ class Store:
 
     @property
     def conditional(self) -> bool:
-        """Whether `create` is decided by the store, whoever else creates at the same time."""
+        """Whether the store itself decides `create` between several that try at the same time."""
         return self.url.partition("://")[0] in CONDITIONAL
 
     def put(self, name: str, data: bytes) -> None:
         """Write the object: whole, or not at all."""
         with self._opened() as (files, root):
             path = f"{root}/{name}"
-            if self.conditional:  # an object store, where nothing is there before all of it is
+            # In an object store nothing appears before all of it is there. Elsewhere a rename has to do that.
+            if self.conditional:
                 files.pipe_file(path, data)
                 return
             folder, _, last = path.rpartition("/")
@@ -58,22 +59,24 @@ class Store:
             files.mv(partial, path)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write the object unless there is one of this name; whether it is ours (`data` is like no other's)."""
+        """Write the object unless there is one of this name, and return whether it is ours. `data` must be unique."""
         with self._opened() as (files, root):
             try:
                 files.pipe_file(f"{root}/{name}", data, mode="create")
                 return True
             except FileExistsError:
-                return self._holds(files, f"{root}/{name}", data)  # so it may be, where a lost answer was retried
+                # It may be our own: if an answer was lost, the store's client has sent the same request again.
+                return self._holds(files, f"{root}/{name}", data)
             except OSError as error:
                 if CONFLICT in str(error):
                     return False
+                # The "precondition failed" of some stores arrives as EINVAL.
                 if error.errno != errno.EINVAL or not files.exists(f"{root}/{name}"):
-                    raise  # some stores' "precondition failed" reaches us as EINVAL
+                    raise
                 return self._holds(files, f"{root}/{name}", data)
 
     def get(self, name: str) -> bytes | None:
-        """All of the object; None if there is none."""
+        """Return all of the object; None if there is none."""
         with self._opened() as (files, root):
             try:
                 data: bytes = files.cat_file(f"{root}/{name}")
@@ -82,19 +85,19 @@ class Store:
             return data
 
     def get_all(self, names: Iterable[str]) -> list[bytes]:
-        """All of several objects, fetched at the same time; those that are gone are left out."""
+        """Return several objects, fetched at the same time, without those that are gone."""
         with self._opened() as (files, root):
             wanted = [f"{root}/{name}" for name in names]
             found = files.cat(wanted, on_error="omit") if wanted else {}
             return [found[path] for path in wanted if path in found]
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """The names and sizes of the objects directly below a folder."""
+        """Return the names and sizes of the objects directly below a folder."""
         found = self._listed(folder)
         return {name: size for name, (kind, size) in found.items() if kind == "file"}
 
     def folders(self) -> set[str]:
-        """The names of the folders directly below the dataset's."""
+        """Return the names of the folders directly below the dataset's."""
         return {name for name, (kind, _) in self._listed("").items() if kind == "directory"}
 
     def _listed(self, folder: str) -> dict[str, tuple[str, int]]:
@@ -104,12 +107,12 @@ class Store:
                 found = files.ls(path, detail=True)
             except FileNotFoundError:
                 return {}
-            # An object "folder/" may stand for the folder itself: a store's web pages make such a one.
+            # An object "folder/" may stand for the folder itself: a store's web pages create such objects.
             below = {info["name"].rstrip("/"): info for info in found if info["name"].rstrip("/") != path}
             return {name.rpartition("/")[2]: (info["type"], int(info["size"] or 0)) for name, info in below.items()}
 
     def modified(self, name: str) -> datetime | None:
-        """When the object was written, by the store's clock; None if there is none."""
+        """Return when the object was written, by the store's clock; None if there is none."""
         with self._opened() as (files, root):
             try:
                 when: datetime = files.modified(f"{root}/{name}")
@@ -118,14 +121,11 @@ class Store:
             return when
 
     def remove(self, name: str) -> None:
-        with self._opened() as (files, root):
-            try:
-                files.rm_file(f"{root}/{name}")
-            except FileNotFoundError:
-                return
+        with self._opened() as (files, root), suppress(FileNotFoundError):
+            files.rm_file(f"{root}/{name}")
 
     def remove_all(self, names: Iterable[str]) -> None:
-        """Remove objects, many at a time where the store can."""
+        """Remove objects, many at a time if the store can."""
         with self._opened() as (files, root):
             there = [f"{root}/{name}" for name in names]
             try:
@@ -134,7 +134,8 @@ class Store:
                 return
             except FileNotFoundError:
                 pass
-        for path in there:  # one of them was gone already
+        # One of them was gone already, and the store may have stopped there.
+        for path in there:
             self.remove(path.removeprefix(f"{root}/"))
 
     @staticmethod
@@ -146,12 +147,16 @@ class Store:
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Any, str]]:
-        """fsspec's file system and the path in it; whatever goes wrong there is one sentence, without secrets."""
+        """Open fsspec's file system and give the path in it. Any error of it becomes one sentence without secrets.
+
+        An error that another attempt would meet again is a UserError; any other is an OSError, which callers retry.
+        """
         try:
             from fsspec.core import url_to_fs
 
             files, root = url_to_fs(self.url)
-            files.invalidate_cache()  # others write there too
+            # fsspec remembers listings, but other processes write there too.
+            files.invalidate_cache()
             yield files, root
         except UserError:
             raise
@@ -167,15 +172,15 @@ class Store:
 
 
 def store_or_folder(path: Path | str) -> Path | Store:
-    """A local folder, by its path or a file:// address, or the store that any other address names."""
+    """Return a local folder, given by its path or a file:// address, or the store that any other address names."""
     text = str(path)
     scheme, separator, rest = text.partition("://")
     if isinstance(path, Path) or not separator:
         return local_folder(path)
     if "@" in rest.partition("/")[0] or "?" in rest:
         raise UserError(
-            "An address with a user name, password or query in it is refused, for addresses are kept and shown; "
-            "give credentials as the store's own tools take them, in the environment or in their files."
+            "An address with a user name, password or query in it is refused, because addresses are kept and shown. "
+            "Give credentials as the store's own tools take them: in the environment or in their files."
         )
     parts = rest.rstrip("/").split("/")
     if "::" in text or set("#*[") & set(rest) or {".", ".."} & set(parts) or "" in parts[1:] or not parts[-1]:
@@ -188,15 +193,15 @@ def store_or_folder(path: Path | str) -> Path | Store:
 
 
 def local_folder(path: Path | str) -> Path:
-    """The path, unless it is what is left of an address that was taken for one: a Path loses one of its slashes."""
+    """Return the path; refuse an address, also one that lost a slash because it was made a Path."""
     if ADDRESS.match(str(path)):
         raise UserError(
-            f"{path} is an address, and here goes only the path of a folder; render's --out takes addresses."
+            f"{path} is an address, but only the path of a folder can be used here; render's --out takes addresses."
         )
     return Path(path)
 
 
 def redacted(error: BaseException) -> str:
-    """The first line of what an exception says, without what looks like a credential."""
+    """Return the first line of an exception's message, without what looks like a credential."""
     first, *_ = str(error).splitlines() or [""]
     return SECRET.sub(lambda found: "//…@" if found[0].startswith("//") else "…", first)

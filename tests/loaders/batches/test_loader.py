@@ -149,14 +149,14 @@ def test_the_position_resumes(path: Path, workers: int, kind: Any) -> None:
 
 def test_a_position_of_another_loader_is_refused(path: Path, tmp_path: Path) -> None:
     state = make_loader(PairDataset(path), 8, workers=0).state_dict()
-    with pytest.raises(UserError, match="batch_size 8, this one has 16"):
+    with pytest.raises(UserError, match=r"batch_size 8\b.*\b16"):
         make_loader(PairDataset(path), 16, workers=0).load_state_dict(state)
-    with pytest.raises(UserError, match="seed 0, this one has 1"):
+    with pytest.raises(UserError, match=r"seed 0\b.*\b1\b"):
         make_loader(PairDataset(path, seed=1), 8, workers=0).load_state_dict(state)
     for other in ({"sigma": 0.3}, {"cond": "laplace"}, {"negative": {"cond": "normal"}}, {"anchors": "marginal"}):
-        with pytest.raises(UserError, match="a loader of other pairs"):
+        with pytest.raises(UserError, match="other pairs"):
             make_loader(PairDataset(path, **other), 8, workers=0).load_state_dict(state)
-    with pytest.raises(UserError, match="a loader of other images"):
+    with pytest.raises(UserError, match="other images"):
         make_loader(PairDataset(make_dataset(tmp_path / "set", N, seed=1)), 8, workers=0).load_state_dict(state)
     for wrong in ({"batch": 8}, {"batch": -1}, {"epoch": -1}, {"epoch": 1.5}):
         with pytest.raises(UserError, match="There is no batch"):
@@ -223,7 +223,7 @@ def test_mistakes_get_one_sentence(path: Path) -> None:
         make_loader(data, 40, rank=0, world_size=2)
     with pytest.raises(UserError, match="0 or more workers"):
         make_loader(data, 8, workers=-1)
-    with pytest.raises(UserError, match="have the seed 0; give the PairDataset seed=7"):
+    with pytest.raises(UserError, match=r"seed 0\b.*seed=7"):
         make_loader(data, 8, workers=0, seed=7)
     with pytest.raises(UserError, match="no epoch -1"):
         data.set_epoch(-1)

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from ident3d.errors import UserError
 from ident3d.loaders.datasets import stored_images as stored
-from ident3d.loaders.datasets.image_dataset import ImageDataset, normalise
+from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.folders.lifecycle import remove_dataset
 from ident3d.loaders.folders.packed import PACKED_FILE, PIXELS_FILE, pack
@@ -72,9 +72,6 @@ def test_mean_and_std_are_those_of_the_pixels(dataset: ImageDataset) -> None:
     pixels = images.reshape(-1, 3) / 255
     np.testing.assert_allclose(dataset.mean, pixels.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(dataset.std, pixels.std(axis=0), rtol=1e-12)
-    x = normalise(dataset[:][0], dataset.mean, dataset.std)
-    expected = (images / 255 - dataset.mean) / dataset.std
-    np.testing.assert_allclose(x.permute(0, 2, 3, 1), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -196,7 +193,7 @@ def test_joined_folders_must_fit_together(plain: Path, tmp_path: Path) -> None:
         ImageDataset([plain, make_dataset(tmp_path / "small", 8, size=8)])
     with pytest.raises(UserError, match="show different worlds"):
         ImageDataset([plain, make_dataset(tmp_path / "periodic", 8, scene="3dident-periodic")])
-    with pytest.raises(UserError, match="some have not"):
+    with pytest.raises(UserError, match="classes"):
         ImageDataset([plain, make_dataset(tmp_path / "classes", 8, classes=7)])
 
 

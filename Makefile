@@ -26,10 +26,11 @@ check: $(READY)
 	tools/typecheck
 	$(BIN)/pytest -q --no-cov -p no:randomly tests/test_import_rules.py tests/test_docs.py
 	$(BIN)/yamllint --strict .github mkdocs.yml CITATION.cff
-	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.citation-file-format CITATION.cff
 	$(MAKE) docs
 
-# The documentation site, into site/: a broken link or a name without a docstring page fails
+# The documentation site, into site/: a broken link, or a public name that cannot be found, fails
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 

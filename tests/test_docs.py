@@ -133,6 +133,14 @@ def test_every_import_of_a_page_exists(page: Path) -> None:
                 assert hasattr(import_module("ident3d"), node.attr) or node.attr in COMING, node.attr
 
 
+def test_files_that_the_pages_name_exist() -> None:
+    files = re.compile(r"`((?:ident3d|blender_scenes|loaders|training|tests|tools|docs|results)/[\w./-]*)`")
+    for page in PAGES:
+        for name in files.findall(page.read_text(encoding="utf-8")):
+            if not name.startswith("ident3d/objects"):  # in the user's cache folder
+                assert (TOP / name).exists(), f"{page.name}: {name}"
+
+
 def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
     readme = (TOP / "README.md").read_text(encoding="utf-8")
     assert readme.count("\n") <= 120

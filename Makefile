@@ -32,7 +32,7 @@ check: $(READY)
 
 # The documentation site, into site/: a broken link, or a public name that cannot be found, fails
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The base install alone (no bpy, numpy 2), on Python 3.11 or newer: make test-base PYTHON=python3.13
 test-base:

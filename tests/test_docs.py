@@ -3,6 +3,8 @@
 import ast
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -139,6 +141,21 @@ def test_files_that_the_pages_name_exist() -> None:
         for name in files.findall(page.read_text(encoding="utf-8")):
             if not name.startswith("ident3d/objects"):  # in the user's cache folder
                 assert (TOP / name).exists(), f"{page.name}: {name}"
+
+
+@pytest.mark.parametrize("text", ["[a page](nowhere.md)", "[a heading](index.md#nothing)"])
+def test_a_broken_link_fails_make_docs(text: str, tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text(f"# A page\n\n{text}\n")
+    own = f"INHERIT: {TOP / 'mkdocs.yml'}\ndocs_dir: docs\nnav: [index.md]\nhooks: []\nplugins: []\nextra_css: []\n"
+    (tmp_path / "mkdocs.yml").write_text(own)
+    recipe = re.search(r"^docs:.*\n.*/mkdocs (build .*)$", (TOP / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert recipe
+    command = [sys.executable, "-m", "mkdocs", *shlex.split(recipe[1]), "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert text.partition("(")[2].rstrip(")") in done.stderr
 
 
 def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:

@@ -12,7 +12,7 @@ demo: $(READY)
 	$(BIN)/ident3d render --n 2000 --size 64 --fix rotation=0 --out demo/train
 	$(BIN)/ident3d render --n 1024 --size 64 --fix rotation=0 --split test --out demo/test
 	$(BIN)/ident3d verify demo/train
-	$(BIN)/ident3d preview demo/train --latents --out demo/train.png
+	$(BIN)/ident3d preview demo/train --with-latents --out demo/train.png
 	$(BIN)/ident3d pairs demo/train --out demo/pairs.png
 	$(BIN)/ident3d train demo/train --out demo/run --resume --batch 128 --steps 300 --lr 1e-3 --schedule onecycle \
 	    --bound 6 --space-lr 2e-2 --save-every 100

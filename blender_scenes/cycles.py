@@ -52,7 +52,7 @@ def choose_device(device: str, gpu_index: int) -> str:
         if device != "auto":
             raise UserError(
                 f"Blender finds {len(found) or 'no'} {kind} GPU{'s' * (len(found) != 1)} here, "
-                f"so there is no number {gpu_index}; take --device cpu or auto."
+                f"so there is no number {gpu_index}; take --render-device cpu or auto."
             )
     return "cpu"
 

@@ -11,7 +11,7 @@ import click
 from ident3d import __version__
 from ident3d.errors import UserError, unknown
 
-# section of the help -> its commands; each lives in ident3d/commands/<name>.py
+# section of the help -> its commands; each lives in ident3d/commands/NAME.py
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Data": ("render", "meshes", "verify", "info", "pack", "import", "export"),
     "Pairs": ("index", "pairs"),
@@ -22,24 +22,24 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 
 
 class Commands(click.Group):
-    """A click group that imports a command's module when it is needed and ends every mistake with one sentence.
+    """A click group that ends every mistake with one sentence.
 
-    `sections` lists the commands by what they are for; the command ``name`` is ``<prefix>name`` in the module
-    ``ident3d.commands.<prefix>name``.
+    `sections` lists commands by what they are for; each is imported from its own module when it is needed. Commands
+    that are added as click does it, as those of ``ident3d bench`` are, need no sections.
     """
 
-    def __init__(self, *args: Any, sections: Mapping[str, Sequence[str]], prefix: str = "", **options: Any) -> None:
+    def __init__(self, *args: Any, sections: Mapping[str, Sequence[str]] | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.sections = sections
-        self.prefix = prefix
+        self.sections = sections or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for names in self.sections.values() for name in names]
+        return [name for names in self.sections.values() for name in names] or super().list_commands(ctx)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in self.list_commands(ctx):
-            return None
-        own = self.prefix + name + "_" * iskeyword(name)  # import lives in import_
+        if not self.sections or name not in self.list_commands(ctx):
+            return super().get_command(ctx, name)
+        # the command import lives in import_, since a module cannot carry a keyword's name
+        own = name + "_" * iskeyword(name)
         command: click.Command = getattr(import_module(f"ident3d.commands.{own}"), own)
         return command
 
@@ -51,15 +51,16 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not self.sections:
+            super().format_commands(ctx, formatter)
         for section, names in self.sections.items():
             commands = [(name, self.get_command(ctx, name)) for name in names]
-            rows = [(name, command.get_short_help_str(90)) for name, command in commands if command]
-            if rows:
-                with formatter.section(section):
-                    formatter.write_dl(rows)
+            with formatter.section(section):
+                formatter.write_dl([(name, command.get_short_help_str(90)) for name, command in commands if command])
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
-        """Run one command. Exit code 0: done; 2: the user's mistake, told in one sentence; 130: interrupted."""
+        """Run one command. The exit code is 0 if it worked, 2 for the user's mistake, 130 if it was interrupted."""
+        # click would end mistakes with several lines and exit code 1
         options["standalone_mode"] = False
         try:
             result = super().main(args, *rest, **options)
@@ -70,8 +71,9 @@ class Commands(click.Group):
             sys.exit(0)
         except click.ClickException as error:
             fail(error.format_message())
+        # the program that read our output has ended, as `head` does
         except BrokenPipeError:
-            sys.exit(1)  # whoever read our output has gone
+            sys.exit(1)
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             fail(f"{where}{error.strerror or error}.")
@@ -82,7 +84,7 @@ class Commands(click.Group):
 
 
 def fail(sentence: str) -> NoReturn:
-    """Say what was wrong in one sentence and leave with exit code 2."""
+    """Print what was wrong as one line and exit with code 2."""
     click.echo(f"Error: {' '.join(sentence.split())}", err=True)
     sys.exit(2)
 

@@ -17,7 +17,7 @@ from ident3d.farm.batch_systems import SYSTEMS, is_here
 from ident3d.farm.bpy_libraries import bpy_binary, install_line, missing_libraries
 from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.pairs.faiss_build import ADVICE, faiss_build
-from ident3d.machine import cores, free_bytes
+from ident3d.machine import UNTRIED, cores, free_bytes
 
 Status = Literal["ok", "limited", "missing"]
 PACKAGES = ("ident3d", "numpy", "scipy", "scikit-learn", "h5py", "torch", "pillow", "matplotlib", "distributed")
@@ -59,15 +59,16 @@ class Health:
             "can_render": self.can_render,
             "can_train": self.can_train,
             "findings": [asdict(finding) for finding in self.findings],
+            "never_run": UNTRIED,
         }
 
     def table(self) -> str:
         rows = [(f.what, f.found, f.status, f.means) for f in self.findings]
         answers = f"Rendering: {'yes' if self.can_render else 'no'}.  Training: {'yes' if self.can_train else 'no'}."
         widths = [None, 34, None, 58]
-        return (
-            tabulate(rows, headers=("what", "found", "status", "what it means"), maxcolwidths=widths) + f"\n\n{answers}"
-        )
+        findings = tabulate(rows, headers=("what", "found", "status", "what it means"), maxcolwidths=widths)
+        untried = tabulate(UNTRIED.items(), headers=("never run", "what it is"))
+        return f"{findings}\n\n{untried}\n\n{answers}"
 
 
 def doctor(root: Path | str | None = None) -> Health:

@@ -44,3 +44,27 @@ def cache_folder() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("ident3d"))
+
+
+# Code that is written, and tested as far as this can be done without a GPU or a cluster, but has never run for real:
+# its name -> what it is. `doctor` lists all of it, and the help of the options concerned names it.
+UNTRIED: dict[str, str] = {
+    "cuda": "training and encoding on an NVIDIA GPU (--device cuda), with pinned memory",
+    "mps": "training and encoding on an Apple GPU (--device mps)",
+    "fp16": "training in half precision with its gradient scale (--dtype fp16)",
+    "nccl": "training on several GPUs under torchrun, and --sync-bn",
+    "compile on GPUs": "--compile on any device but a CPU",
+    "FAISS on GPUs": "pair search with faiss-gpu",
+    "GPU rendering": "--render-device cuda, optix, hip or metal",
+    "slurm": "--cluster slurm on a real cluster (it ran with a stand-in for sbatch)",
+    "pbs": "--cluster pbs",
+    "sge": "--cluster sge",
+    "lsf": "--cluster lsf",
+    "k8s": "--cluster k8s, through dask-kubernetes",
+    "unconditional stores": "stores other than s3:// and gs://, which have no conditional writes",
+}
+
+
+def untried(*names: str) -> str:
+    """The end of a help sentence that says which of these values have never been run."""
+    return f" (never run: {', '.join(name for name in names if UNTRIED[name])})"

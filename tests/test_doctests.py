@@ -8,7 +8,7 @@ import pytest
 
 import ident3d
 
-MODULES = ("losses",)
+MODULES = ident3d._MODULES
 
 
 def public() -> dict[str, Any]:
@@ -17,7 +17,7 @@ def public() -> dict[str, Any]:
         f"{module}.{name}": getattr(ident3d, module) for module in MODULES for name in getattr(ident3d, module).__all__
     }
     found = {full: getattr(module, full.partition(".")[2]) for full, module in listed.items()}
-    return {name: thing for name, thing in found.items() if inspect.isfunction(thing) or inspect.isclass(thing)}
+    return {name: inspect.unwrap(thing) for name, thing in found.items() if inspect.isclass(thing) or callable(thing)}
 
 
 PUBLIC = public()

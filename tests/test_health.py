@@ -4,10 +4,10 @@ import platform
 import shutil
 import subprocess
 import sys
-import sysconfig
 import venv
 from pathlib import Path
 
+import numpy
 import pytest
 
 from ident3d.farm.bpy_libraries import DEBIAN_PACKAGE, install_line, missing_libraries
@@ -55,7 +55,7 @@ def test_data_root_prefers_option_then_environment_then_data(monkeypatch: pytest
 @pytest.mark.skipif(not LINUX or not shutil.which("ldd"), reason="shared libraries are listed by ldd")
 def test_missing_shared_library_is_found_and_named(tmp_path: Path) -> None:
     """A real shared object, its need for libc renamed to a library that no system has."""
-    source = next(Path(sysconfig.get_path("platlib")).rglob("*.so"))
+    source = next(Path(numpy.__file__).parent.rglob("*.so"))
     broken = tmp_path / "broken.so"
     broken.write_bytes(source.read_bytes().replace(b"\0libc.so.6\0", b"\0libq.so.6\0"))
     assert "libq.so.6" not in missing_libraries(source)

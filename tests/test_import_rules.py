@@ -245,6 +245,18 @@ def test_front_door_loads_neither_torch_nor_bpy(code: str) -> None:
     assert not {"torch", "bpy", "numpy", "h5py", "matplotlib"} & loaded_by(code)
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from ident3d import Settings, MixingSettings",
+        "import ident3d.training.experiments.experiment",
+        "import ident3d.training.experiments.mixing_tables",
+    ],
+)
+def test_settings_and_experiments_need_no_torch(code: str) -> None:
+    assert not {"torch", "kornia", "h5py"} & loaded_by(code)
+
+
 @pytest.mark.parametrize("module", ["loaders.folders.verify", "loaders.folders.lifecycle", "loaders.pairs.sampler"])
 def test_what_a_cluster_worker_loads_needs_no_torch(module: str) -> None:
     assert "torch" not in loaded_by(f"import ident3d.{module}")

@@ -1,24 +1,22 @@
 """``ident3d doctor``."""
 
-import json
 from pathlib import Path
 
 import click
 
-from ident3d.commands.options import json_option, root_option
+from ident3d.commands.options import options, show
 
 
 @click.command()
-@root_option
-@json_option
+@options("--root", "--json")
 def doctor(root: Path | None, as_json: bool) -> int:
-    """Say what works on this machine, and what to do about what does not.
+    """Check what works on this machine, and print what to do about the rest.
 
     The exit code is 0 if rendering and training are both possible, 4 if only training is, 8 if only rendering is,
-    and 12 if neither is.
+    and 12 if neither is. The last section lists code that has never been run.
     """
     from ident3d.health import doctor as examine
 
     health = examine(root)
-    click.echo(json.dumps(health.as_dict(), indent=2) if as_json else health.table())
+    show(health, as_json)
     return health.exit_code

@@ -4,19 +4,22 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import Place
+from ident3d.commands.options import dataset_argument, option, options, run_argument
 
 
 @click.command()
-@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
-@click.argument("directory", metavar="DIR", type=Place())
-@click.option("--out", type=click.Path(path_type=Path), help="A .npy or .h5 file; in the run's folder by default.")
-@click.option("--encoder", help="The run's encoder, where it is your own: package.module:name.")
-@click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, mps, or auto.")
+@run_argument
+@dataset_argument
+@options(
+    option("--out", show_default="a .npy file in the run's folder"),
+    option("--encoder", show_default="the run's, unless it is your own code"),
+    "--device",
+)
 def encode(run: Path, directory: Path | str, out: Path | None, encoder: str | None, device: str) -> None:
     """Write a run's codes of all images of a dataset.
 
-    The codes come in the images' order, float32, (images, codes); an .h5 file holds the raw latents as well.
+    The codes come in the images' order, float32, (images, codes), to a .npy or .h5 file; an .h5 file holds the raw
+    latents as well.
     """
     from ident3d.training.images.evaluate import encode
 

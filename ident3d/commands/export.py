@@ -1,18 +1,16 @@
 """``ident3d export``."""
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from ident3d.commands.options import dataset_argument, json_option
+from ident3d.commands.options import dataset_argument, options, show
 
 
 @click.command()
 @dataset_argument
 @click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
-@json_option
+@options("--json")
 def export(directory: Path | str, out: Path, as_json: bool) -> None:
     """Write a dataset as the PNG files and arrays that 3DIdent was published as.
 
@@ -22,7 +20,4 @@ def export(directory: Path | str, out: Path, as_json: bool) -> None:
     from ident3d.loaders.layouts.exporting import export
 
     result = export(directory, out, show_progress=not as_json)
-    if as_json:
-        click.echo(json.dumps(asdict(result) | {"path": str(result.path)}, indent=2))
-    else:
-        click.echo(f"{result.path}: {result.n:,} images, {result.written:,} of them written now")
+    show(result, as_json, f"{result.path}: {result.n:,} images, {result.written:,} of them written now")

@@ -1,17 +1,15 @@
 """``ident3d index``."""
 
-import json
 from pathlib import Path
 
 import click
 
-from ident3d.commands.options import dataset_argument, json_option, telling_warnings
+from ident3d.commands.options import dataset_argument, option, options, print_warnings, show
 
 
 @click.command()
 @dataset_argument
-@click.option("--search", default="ivf", show_default=True, help="ivf (the papers'), exact (k-d tree) or flat (FAISS).")
-@json_option
+@options(option("--search", default="ivf"), "--json")
 def index(directory: Path | str, search: str, as_json: bool) -> None:
     """Build a dataset's search index ahead of time and measure it.
 
@@ -20,6 +18,6 @@ def index(directory: Path | str, search: str, as_json: bool) -> None:
     """
     from ident3d.loaders.datasets.search_index import index
 
-    with telling_warnings():
+    with print_warnings():
         found = index(directory, search)
-    click.echo(json.dumps(found.as_dict(), indent=2) if as_json else found.table())
+    show(found, as_json)

@@ -1,85 +1,46 @@
 """``ident3d pairs``."""
 
-import json
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ident3d.commands.options import beside, dataset_argument, json_option, telling_warnings
-from ident3d.errors import UserError
-
-
-def width(_context: click.Context, _option: click.Parameter, text: str) -> float | None:
-    """A width, or none."""
-    if text == "none":
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise UserError(f"--sigma takes a number, or none, not {text!r}.") from None
+from ident3d.commands.options import dataset_argument, next_to, option, options, print_warnings, show
+from ident3d.commands.parameters import NumberOr
 
 
 @click.command()
 @dataset_argument
-@click.option("--cond", default="normal", show_default=True, help="normal, laplace, gennorm, uniform, vmf, …")
-@click.option(
-    "--sigma", default="0.1", show_default=True, callback=width, help="The width; none: uniform on all the space."
+@options(
+    "--cond",
+    option("--sigma", type=NumberOr("none"), default="0.1"),
+    option("--cond-p", "p", default=3.0),
+    "--kappa",
+    option("--lambda", "precision", type=float),
+    "--only",
+    "--same-class",
+    option("--anchors", default="rendered", help="Anchors: rendered images, or those nearest to a marginal draw."),
+    "--search",
+    "--seed",
+    option("--pairs", "count", default=20_000, help="Number of pairs to draw."),
+    option("--out", show_default="DIR-pairs.png next to the dataset"),
+    "--json",
 )
-@click.option("--p", default=3.0, show_default=True, help="Exponent of gennorm.")
-@click.option("--kappa", type=float, help="Concentration of vmf.")
-@click.option("--precision", type=float, help="Λ of rejected_normal.")
-@click.option("--only", multiple=True, metavar="LATENT", help="A latent or group that changes; repeatable.")
-@click.option("--same-class", is_flag=True, help="Keep each pair within its class.")
-@click.option("--anchors", default="rendered", show_default=True, help="rendered, or nearest to a marginal draw.")
-@click.option("--search", default="exact", show_default=True, help="exact (k-d tree), flat (FAISS), ivf (the papers').")
-@click.option("--seed", default=0, show_default=True, help="Seed of the pairs.")
-@click.option("--count", default=20_000, show_default=True, help="How many pairs to draw.")
-@click.option("--out", type=click.Path(path_type=Path), help="The plot; <dataset>-pairs.png beside it by default.")
-@json_option
 def pairs(
-    directory: Path | str,
-    cond: str,
-    sigma: float | None,
-    p: float,
-    kappa: float | None,
-    precision: float | None,
-    only: tuple[str, ...],
-    same_class: bool,
-    anchors: str,
-    search: str,
-    seed: int,
-    count: int,
-    out: Path | None,
-    as_json: bool,
-) -> None:
+    directory: Path | str, cond: str, sigma: float | None, only: tuple[str, ...], out: Path | None, as_json: bool,
+    **given: Any,
+) -> None:  # fmt: skip
     """Compare realised pairs with the conditional asked for.
 
     Finite data changes the conditional: the positive is the nearest image there is, not the one that was drawn. Prints
-    and plots |z̃ - z| latent by latent.
+    and plots |z̃ - z| latent by latent. Several conditionals, joined by commas, go to the factors of the latent space.
     """
     from ident3d.loaders.datasets.pair_widths import pairs, plot_realised
 
-    with telling_warnings():
-        result = pairs(
-            directory,
-            cond,
-            sigma,
-            p=p,
-            kappa=kappa,
-            precision=precision,
-            only=only or None,
-            same_class=same_class,
-            anchors=anchors,
-            search=search,
-            seed=seed,
-            count=count,
-        )
-    out = out or beside(directory, "-pairs.png")
-    name = beside(directory, "").name
-    title = f"{name}: {result.pairs:,} pairs among {result.images:,} images, {cond}"
-    title += "" if sigma is None else f" {sigma:g}"
-    plot_realised(result, out, title)
-    if as_json:
-        click.echo(json.dumps(result.as_dict() | {"plot": str(out)}, indent=2))
-    else:
-        click.echo(f"{result.table()}\n\nPlot: {out}")
+    with print_warnings():
+        result = pairs(directory, cond, sigma, only=only or None, **given)
+    out = out or next_to(directory, "-pairs.png")
+    width = "" if sigma is None else f" {sigma:g}"
+    name = next_to(directory, "").name
+    plot_realised(result, out, f"{name}: {result.pairs:,} pairs among {result.images:,} images, {cond}{width}")
+    show(result, as_json, f"{result.table()}\n\nPlot: {out}", plot=out)

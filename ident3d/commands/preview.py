@@ -4,23 +4,23 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import beside, dataset_argument
+from ident3d.commands.options import dataset_argument, next_to, option, options
 
 
 @click.command()
 @dataset_argument
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="The picture; DIR-preview.png beside the dataset by default."
+@options(
+    option("--out", show_default="DIR-preview.png next to the dataset"),
+    option("--n", "count", default=24),
+    option("--columns", default=6, help="Images in a row."),
+    option("--with-latents", is_flag=True, help="Write each image's raw latents below it."),
 )
-@click.option("--n", "count", default=24, show_default=True, help="How many images.")
-@click.option("--columns", default=6, show_default=True, help="Images in a row.")
-@click.option("--latents", "with_latents", is_flag=True, help="Write each image's raw latents below it.")
 def preview(directory: Path | str, out: Path | None, count: int, columns: int, with_latents: bool) -> None:
     """Draw a contact sheet of a dataset."""
     from ident3d.loaders.folders.contact_sheet import check_picture_path, save_picture
     from ident3d.looking.pictures import preview
 
-    out = out or beside(directory, "-preview.png")
+    out = out or next_to(directory, "-preview.png")
     check_picture_path(out)
     sheet = preview(directory, count=count, columns=columns, with_latents=with_latents)
     save_picture(sheet, out)

@@ -1,57 +1,76 @@
 """``ident3d render``."""
 
-import json
 import signal
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ident3d.commands.options import (
-    Place,
-    cluster_of,
-    cluster_options,
-    json_option,
+    Sectioned,
+    confirmed,
+    option,
+    options,
+    print_warnings,
     recipe_of,
     recipe_options,
-    root_option,
-    telling_warnings,
+    show,
 )
+from ident3d.commands.parameters import FILE, Assignment, StoreOrPath, json_or_text
+from ident3d.machine import untried
+
+cluster_options = options(
+    option("--scheduler", help="Render on the workers of this Dask scheduler: an address, or a scheduler file."),
+    option("--tls-ca", type=FILE, help="Certificate authority of a tls:// scheduler."),
+    option("--tls-cert", type=FILE, help="Our certificate for a tls:// scheduler."),
+    option("--tls-key", type=FILE, help="The key of our certificate."),
+    option("--cluster", "system",
+           help=f"Start workers by slurm, pbs, sge, lsf or k8s{untried('pbs', 'sge', 'lsf', 'k8s')}."),
+    option("--jobs", type=int, help="With --cluster: how many jobs, of one render process each."),
+    option("--cluster-option", "cluster_settings", multiple=True, metavar="NAME=VALUE",
+           type=Assignment("walltime=08:00:00", json_or_text),
+           help="With --cluster: an option of its Dask class, as in walltime=08:00:00; repeatable."),
+    section="Cluster",
+)  # fmt: skip
 
 
-@click.command()
-@click.option("--n", type=int, help="How many images; with --latents, all of the file's rows by default.")
+def cluster_of(given: dict[str, Any]) -> Any:
+    """Return the Cluster that the options of `cluster_options` describe."""
+    from ident3d.farm.cluster import Cluster
+
+    own = {name: given[name] for name in ("scheduler", "tls_ca", "tls_cert", "tls_key", "system", "jobs")}
+    return Cluster(**own, options=dict(given["cluster_settings"]))
+
+
+@click.command(cls=Sectioned)
+@options(
+    option("--n", show_default="all rows of --latents"),
+    option("--out", type=StoreOrPath(), show_default="named after the settings, below the data root"),
+    "--root",
+    option("--latents", type=click.Path(path_type=Path)),
+    section="Dataset",
+)
 @recipe_options
-@click.option("--out", type=Place(), help="The dataset's folder, or s3:// address; else named after the settings.")
-@root_option
-@click.option("--latents", type=click.Path(path_type=Path), help="Render the rows of this .npy file of raw latents.")
-@click.option("--workers", type=int, help="Render processes at work at the same time; one a core by default.")
-@click.option("--shard-size", type=int, help="Images in a shard file; 64 by default, fewer of large images.")
-@click.option("--dry-run", is_flag=True, help="Render a few images, print expected time, disk and cost, write nothing.")
-@click.option("--core-hour-price", default=0.04, show_default=True, help="For --dry-run: the price of a core-hour.")
-@click.option("--fresh", is_flag=True, help="Delete the dataset that the folder holds, then start anew.")
-@click.option("--yes", is_flag=True, help="Do not ask before --fresh deletes.")
+@options(
+    "--workers",
+    "--shard-size",
+    option("--dry-run", is_flag=True, help="Render a few images, print expected time, disk and cost, write nothing."),
+    option("--core-hour-price", default=0.04, help="For --dry-run: the price of a core-hour."),
+    option("--fresh", is_flag=True, help="Delete the dataset that the folder holds, then start anew."),
+    option("--yes", is_flag=True, help="Do not ask before --fresh deletes."),
+    "--json",
+    section="Run",
+)
 @cluster_options
-@json_option
 def render(
-    n: int | None,
-    out: Path | str | None,
-    root: Path | None,
-    latents: Path | None,
-    workers: int | None,
-    shard_size: int | None,
-    dry_run: bool,
-    core_hour_price: float,
-    fresh: bool,
-    yes: bool,
-    as_json: bool,
-    **settings: Any,
-) -> int:
+    n: int | None, out: Path | str | None, root: Path | None, latents: Path | None, workers: int | None,
+    shard_size: int | None, dry_run: bool, core_hour_price: float, fresh: bool, yes: bool, as_json: bool, **given: Any,
+) -> int:  # fmt: skip
     """Render a dataset of images with known latents.
 
     Image i depends on the settings and on i alone. The same command continues what an interrupted run left, a larger
-    --n grows a folder given by --out, and `ident3d verify` checks the result.
+    --n grows a folder given by --out, and `ident3d verify` checks the result. --out may be an s3:// address. With
+    --latents, the rows of the file are rendered; with --classes, images take the classes in turn.
 
     \b
       ident3d render --n 1000                                 a first look, some minutes
@@ -60,76 +79,57 @@ def render(
       ident3d render --n 10000 --size 64 --fix rotation=0     a small study
       ident3d render --n 250000 --scheduler tls://host:8786   on a cluster; docs/how-to/cluster.md has recipes
     """
-    recipe, cluster = recipe_of(settings), cluster_of(settings)
+    recipe, cluster = recipe_of(given), cluster_of(given)
+    # before anything else: that the cluster's options agree and that bpy is installed
     cluster.check()
-    recipe.check()  # first of all that bpy is there
+    recipe.check()
 
     from ident3d.farm.estimate import estimate
     from ident3d.farm.render import render
     from ident3d.farm.request import order
     from ident3d.loaders.folders.folder import is_dataset
 
+    where: dict[str, Any] = {"out": out, "root": root, "latents": latents, "workers": workers}
     if dry_run:
         if not cluster.is_local:
-            click.echo(
-                "Note: this is measured on this machine; the cluster is not asked, and nothing runs there.", err=True
-            )
-        expected = estimate(n, recipe, out=out, root=root, latents=latents, workers=workers, fresh=fresh)
+            click.echo("Note: this is measured on this machine; nothing runs on the cluster.", err=True)
+        expected = estimate(n, recipe, fresh=fresh, **where)
         cost = expected.core_hours * core_hour_price
         free = "" if expected.free_bytes is None else f" of {expected.free_bytes / 1e9:.1f} GB free"
-        if as_json:
-            click.echo(json.dumps(asdict(expected) | {"path": str(expected.path), "cost": cost}))
-        else:
-            click.echo(
-                f"{expected.images:,} images to {expected.path}\n"
-                f"time  {duration(expected.hours * 3600)} with {expected.workers} workers here "
-                f"({expected.seconds_per_image:.2f} s an image)\n"
-                f"disk  {expected.bytes / 1e9:.2f} GB{free}\n"
-                f"cost  {expected.core_hours:.1f} core-hours, {cost:.2f} at {core_hour_price:g} each"
-            )
+        text = (
+            f"{expected.images:,} images to {expected.path}\n"
+            f"time  {duration(expected.hours * 3600)} with {expected.workers} workers here "
+            f"({expected.seconds_per_image:.2f} s an image)\n"
+            f"disk  {expected.bytes / 1e9:.2f} GB{free}\n"
+            f"cost  {expected.core_hours:.1f} core-hours, {cost:.2f} at {core_hour_price:g} each"
+        )
+        show(expected, as_json, text, cost=cost)
         return 0
     if fresh and not yes:
-        path = order(n, recipe, out=out, root=root, latents=latents, workers=workers, here=cluster.is_local).path
-        if is_dataset(path):
-            try:
-                sure = click.confirm(f"Delete the dataset in {path}?", err=True)
-            except click.Abort:
-                sure = False
-            if not sure:
-                raise click.ClickException(f"Nothing was deleted in {path}; --yes deletes without asking.")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a batch system's stop is a Ctrl-C
+        path = order(n, recipe, here=cluster.is_local, **where).path
+        if is_dataset(path) and not confirmed(f"Delete the dataset in {path}?"):
+            raise click.ClickException(f"Nothing was deleted in {path}; --yes deletes without asking.")
+    # batch systems stop a job by SIGTERM: it is handled as Ctrl-C is
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with telling_warnings():
-            done = render(
-                n,
-                recipe,
-                out=out,
-                root=root,
-                latents=latents,
-                workers=workers,
-                shard_size=shard_size,
-                fresh=fresh,
-                cluster=cluster,
-            )
+        with print_warnings():
+            done = render(n, recipe, shard_size=shard_size, fresh=fresh, cluster=cluster, **where)
     except KeyboardInterrupt:
         click.echo("\nInterrupted. Finished shards are kept; the same command goes on from there.", err=True)
         return 130
-    if as_json:
-        click.echo(json.dumps(asdict(done) | {"path": str(done.path)}))
-    elif done.complete:
-        click.echo(f"{done.path} is complete: {done.n:,} images, {done.rendered:,} of them rendered now.")
+    if as_json or done.complete:
+        show(done, as_json, f"{done.path} is complete: {done.n:,} images, {done.rendered:,} of them rendered now.")
     for failure in done.failures:
         job = failure.job
-        click.echo(
-            f"Shard {job.name} (images {job.first}-{job.first + job.count - 1}) failed: {failure.reason}", err=True
-        )
+        images = f"{job.first}-{job.first + job.count - 1}"
+        click.echo(f"Shard {job.name} (images {images}) failed: {failure.reason}", err=True)
     if done.failures:
         click.echo(f"Shards missing in {done.path}: {len(done.failures)}; the same command tries them again.", err=True)
     return 1 if done.failures else 0
 
 
 def duration(seconds: float) -> str:
-    """A time in the largest unit that makes it at least one: 12 s, 3.5 minutes, 27.1 hours."""
+    """Return a time in the largest unit that makes it at least one: 12 s, 3.5 minutes, 27.1 hours."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.1f} minutes" if seconds < 3600 else f"{seconds / 3600:.1f} hours"

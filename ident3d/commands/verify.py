@@ -1,20 +1,20 @@
 """``ident3d verify``."""
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from ident3d.commands.options import dataset_argument, json_option, telling_warnings
+from ident3d.commands.options import dataset_argument, option, options, print_warnings, show
 
 
 @click.command()
 @dataset_argument
-@click.option(
-    "--repair", is_flag=True, help="Remove what is broken, so that the same `render` or `import` makes it again."
+@options(
+    option(
+        "--repair", is_flag=True, help="Remove what is broken, so that the same `render` or `import` makes it again."
+    ),
+    "--json",
 )
-@json_option
 def verify(directory: Path | str, repair: bool, as_json: bool) -> int:
     """Check every hash, shape, index and latent of a dataset.
 
@@ -22,18 +22,13 @@ def verify(directory: Path | str, repair: bool, as_json: bool) -> int:
     """
     from ident3d.loaders.folders.verify import verify
 
-    with telling_warnings():
+    with print_warnings():
         result = verify(directory, repair=repair)
-    if as_json:
-        click.echo(json.dumps(asdict(result) | {"path": str(result.path), "sound": result.sound}))
-        return 0 if result.sound else 1
-    for problem in result.problems:
-        click.echo(problem.what)
-    click.echo(f"{result.good:,} images are as recorded, {result.missing:,} are not rendered yet.")
+    lines = [problem.what for problem in result.problems]
+    lines.append(f"{result.good:,} images are as recorded, {result.missing:,} are not rendered yet.")
     if result.repaired:
-        click.echo("What was broken is removed; the same `ident3d render` or `import` as before makes it again.")
+        lines.append("What was broken is removed; the same `ident3d render` or `import` as before makes it again.")
     elif result.problems:
-        click.echo(
-            "`ident3d verify --repair` removes what is broken, so that the same `render` or `import` makes it again."
-        )
+        lines.append("Add --repair to remove what is broken, so that the same `render` or `import` makes it again.")
+    show(result, as_json, "\n".join(lines), sound=result.sound)
     return 0 if result.sound else 1

@@ -108,7 +108,7 @@ def resolve_device(device: str) -> Device:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     if done.returncode:
         raise UserError(
-            "Blender cannot list the GPUs of this machine; `ident3d doctor` says more, or take --device cpu."
+            "Blender cannot list the GPUs of this machine; `ident3d doctor` says more, or take --render-device cpu."
         )
     found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
     for kind, count in found.items():
@@ -116,4 +116,4 @@ def resolve_device(device: str) -> Device:
             return Device(kind, count)
     if device == "auto":
         return Device("cpu", 1)
-    raise UserError(f"Blender finds no {device} GPU here; take --device cpu or auto.")
+    raise UserError(f"Blender finds no {device} GPU here; take --render-device cpu or auto.")

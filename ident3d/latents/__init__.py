@@ -2,7 +2,7 @@
 
 from ident3d.latents.distributions.by_name import conditional, marginal, uniforms
 from ident3d.latents.distributions.conditionals import Conditional
-from ident3d.latents.distributions.spaces import Box, Product, Space, Sphere, Unbounded, space
+from ident3d.latents.distributions.spaces import Box, Product, Space, Sphere, Unbounded
 from ident3d.latents.draws import Draws, draw
 from ident3d.latents.exact.causal import CausalModel, load_model, published_model
 from ident3d.latents.exact.names import NAMES
@@ -27,6 +27,5 @@ __all__ = [
     "marginal",
     "noise_seed",
     "published_model",
-    "space",
     "uniforms",
 ]

@@ -20,12 +20,31 @@ class Draws(NamedTuple):
 
 
 def draw(world: World, *, seed: int, split: str, start: int, count: int) -> Draws:
-    """The latents of images start … start+count-1.
+    """Return the latents of images start … start+count-1.
 
     Box: z ~ U[-1, 1]^10. Periodic: U[-1, 1]³ × U(S⁷). Causal: classes in turn, z_k ~ p(z_k | parents) along the graph.
 
     A latent held fixed leaves all but its descendants as they would have been. The same on every machine and for any
     cutting of the range: words from an integer generator, then operations that IEEE 754 fixes to the last bit.
+
+    Args:
+        world: The scene's latents and how they are distributed.
+        seed: The dataset's seed, a whole number of at least 0.
+        split: "train" or "test".
+        start: The first image.
+        count: The number of images.
+
+    Returns:
+        `Draws`: raw latents (count, n_raw) float32, and classes (count,) int8 or None.
+
+    Example:
+        >>> from ident3d import latents
+        >>> z, classes = latents.draw(latents.World("3dident"), seed=0, split="train", start=0, count=1000)
+        >>> z.shape, classes
+        ((1000, 10), None)
+        >>> later = latents.draw(latents.World("3dident"), seed=0, split="train", start=400, count=600)
+        >>> bool((later.raw == z[400:]).all())
+        True
     """
     word = words(seed, split, start, count)
     if world.graph is not None:

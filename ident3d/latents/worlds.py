@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -22,39 +23,69 @@ RANGES: Final = {
 }
 HUE_RULES: Final = ("published", "wrapped")
 SPHERE: Final = slice(3, 11)  # of the periodic world's raw numbers
-_SCENES_OWN: Any = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class World:
     """The latent world of one scene. Raw latents are float32 in [-1, 1]; scene = range · raw.
 
     `fixed` holds latents, or groups of them, at a raw value; a single latent's value goes before its group's. In the
     causal world that is an intervention, do(z_k = value), and the class can be held too; `graph` and `classes` are the
     published ones unless given. Every pixel depends on these settings, so the manifest keeps them all.
+
+    Args:
+        scene: 3dident, 3dident-periodic or causal3dident.
+        position_range: Half width of the positions in scene units; the scene's own by default.
+        angle_range: Half width of the angles in radians, up to π; the scene's own by default.
+        hue_range: Half width of the hues in radians, up to π; the scene's own by default.
+        fixed: Name of a latent or a group → its raw value in [-1, 1]; class → its name.
+        hues: published or wrapped: how a negative hue becomes a colour.
+        graph: The causal model, for causal3dident.
+        classes: The classes that images take in turn, for causal3dident.
+
+    Example:
+        >>> from ident3d import World
+        >>> world = World("3dident", fixed={"rotation": 0})
+        >>> world.n_raw, world.position_range, world.fixed["rotation_phi"]
+        (10, 3.0, 0.0)
+        >>> world.to_scene([[1.0] * 10]).shape
+        (1, 10)
     """
 
-    scene: str = "3dident"
-    position_range: float = _SCENES_OWN
-    angle_range: float = _SCENES_OWN
-    hue_range: float = _SCENES_OWN
-    fixed: Mapping[str, float | str] = field(default_factory=dict, hash=False)
-    hues: str = "published"
-    graph: CausalModel | None = field(default=None, hash=False)
-    classes: tuple[str, ...] = ()
+    scene: str
+    position_range: float
+    angle_range: float
+    hue_range: float
+    fixed: Mapping[str, float | str] = field(hash=False)
+    hues: str
+    graph: CausalModel | None = field(hash=False)
+    classes: tuple[str, ...]
 
-    def __post_init__(self) -> None:
-        if self.scene not in RANGES:
-            raise unknown("scene", self.scene, RANGES)
-        if self.hues not in HUE_RULES:
-            raise UserError(f"Hues are {' or '.join(HUE_RULES)}, not {self.hues!r}.")
-        for name, own in zip(("position_range", "angle_range", "hue_range"), RANGES[self.scene], strict=True):
-            object.__setattr__(self, name, self._checked_range(name, own))
-        self._check_graph_and_classes()
-        object.__setattr__(self, "fixed", self._checked_fixed())
+    def __init__(
+        self,
+        scene: str = "3dident",
+        position_range: float | None = None,
+        angle_range: float | None = None,
+        hue_range: float | None = None,
+        fixed: Mapping[str, float | str] = MappingProxyType({}),
+        hues: str = "published",
+        graph: CausalModel | None = None,
+        classes: tuple[str, ...] = (),
+    ) -> None:
+        if scene not in RANGES:
+            raise unknown("scene", scene, RANGES)
+        if hues not in HUE_RULES:
+            raise UserError(f"Hues are {' or '.join(HUE_RULES)}, not {hues!r}.")
+        given = {"position_range": position_range, "angle_range": angle_range, "hue_range": hue_range}
+        # A frozen object is filled once, here, with what was given or is the scene's own: two worlds that mean the
+        # same are equal, and a manifest holds every number.
+        self.__dict__.update(scene=scene, hues=hues)
+        for (name, value), own in zip(given.items(), RANGES[scene], strict=True):
+            self.__dict__[name] = self._check_range(name, value, own)
+        self.__dict__["graph"], self.__dict__["classes"] = self._check_graph_and_classes(graph, classes)
+        self.__dict__["fixed"] = self._check_fixed(fixed)
 
-    def _checked_range(self, name: str, own: float) -> float:
-        given = getattr(self, name)
+    def _check_range(self, name: str, given: float | None, own: float) -> float:
         try:
             value = own if given is None else float(given)
         except (ValueError, OverflowError):
@@ -72,22 +103,23 @@ class World:
             )
         return value
 
-    def _check_graph_and_classes(self) -> None:
+    def _check_graph_and_classes(
+        self, graph: CausalModel | None, classes: tuple[str, ...]
+    ) -> tuple[CausalModel | None, tuple[str, ...]]:
         if not self.causal:
-            if self.graph is not None or self.classes:
+            if graph is not None or classes:
                 raise UserError(f"The scene {self.scene} has neither a causal graph nor classes; causal3dident has.")
-            return
-        graph = self.graph or published_model()
-        classes = check_classes(self.classes or graph.classes)
-        for name in classes:
+            return None, ()
+        graph = graph or published_model()
+        chosen = check_classes(classes or graph.classes)
+        for name in chosen:
             if name not in graph.classes:
                 raise UserError(f"The graph has no class {name}; it has {', '.join(graph.classes)}.")
-        object.__setattr__(self, "graph", graph)
-        object.__setattr__(self, "classes", classes)
+        return graph, chosen
 
-    def _checked_fixed(self) -> dict[str, float | str]:
+    def _check_fixed(self, fixed: Mapping[str, float | str]) -> dict[str, float | str]:
         singles: dict[str, float | str] = {}
-        for name, value in sorted(self.fixed.items(), key=lambda item: item[0] not in GROUPS):
+        for name, value in sorted(fixed.items(), key=lambda item: item[0] not in GROUPS):
             if name == "class" and self.causal:
                 if value not in self.classes:
                     raise unknown("class", str(value), self.classes)
@@ -105,7 +137,7 @@ class World:
                 f"The periodic world draws its seven angles jointly on a sphere, so {angular[0]} cannot be held fixed; "
                 "the scene 3dident can do that."
             )
-        held: dict[str, float | str] = {"class": self.fixed["class"]} if "class" in self.fixed else {}
+        held: dict[str, float | str] = {"class": fixed["class"]} if "class" in fixed else {}
         return held | {name: singles[name] for name in NAMES if name in singles}
 
     @property

@@ -39,6 +39,22 @@ def augmentation_readout(parameters: Mapping[str, ArrayLike], h: ArrayLike, *, s
     own parameters.
 
     Convention: the field has no common definition; papers report R² or accuracy per parameter, which is `raw`.
+
+    Args:
+        parameters: Name of a parameter → its values (N,) or (N, columns), one row for every view.
+        h: Codes of the augmented views (N, k).
+        seed: What shuffles the rows before half of them are held out.
+
+    Returns:
+        An `AugmentationReadout`: the mean skill, and the skill of every parameter.
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import metrics
+        >>> h = np.random.default_rng(0).normal(size=(400, 2))
+        >>> found = metrics.augmentation_readout({"brightness": 2 * h[:, 0], "angle": np.arange(400) % 7.5}, h)
+        >>> found.parameters, found.skill.round(1).tolist()
+        (('brightness', 'angle'), [1.0, 0.0])
     """
     codes = matrix(h, "codes h")
     arrays = parameter_arrays(parameters, len(codes))

@@ -39,7 +39,7 @@ def beta_vae_score(
     evaluation_points: int = 5_000,
     seed: int = 0,
 ) -> BetaVae:
-    """Accuracy of naming the factor i that `batch` pairs of rows share, from mean |h_m - h_n| of the pairs.
+    """Return the accuracy of naming the factor i that `batch` pairs of rows share, from mean |h_m - h_n| of the pairs.
 
     Each pair shares its own value of factor i, and the feature is averaged over the pairs; the classifier is logistic
     regression on raw features. In [0, 1], chance 1/d. Continuous and periodic factors are cut into `factor_bins`
@@ -50,6 +50,27 @@ def beta_vae_score(
     rows. `beta_vae_from_pairs` scores pairs that were drawn elsewhere.
 
     Reference: Higgins et al., "beta-VAE", ICLR 2017; disentanglement_lib's `compute_beta_vae_sklearn`.
+
+    Args:
+        z: True latents (N, d).
+        h: Codes (N, k).
+        kinds: The kind of each latent, d of them: "continuous", "discrete" or the period as a number. By default
+            whole numbers of at most 20 different values are discrete.
+        factor_bins: The levels that a continuous or periodic latent is cut into.
+        batch: The pairs that a point is averaged over.
+        points: The points that the classifier is fitted on.
+        evaluation_points: The points that it is scored on.
+        seed: What draws the pairs.
+
+    Returns:
+        A `BetaVae`: the accuracy on the evaluation points, and `chance`.
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import metrics
+        >>> z = np.random.default_rng(0).integers(4, size=(400, 3))
+        >>> metrics.beta_vae_score(z, z, points=300, evaluation_points=200).score
+        1.0
     """
     latents, codes = pair(z, h)
     levels = levels_of(latents, kinds, factor_bins)
@@ -72,9 +93,27 @@ def beta_vae_score(
 def beta_vae_from_pairs(
     fit: tuple[ArrayLike, ArrayLike, ArrayLike], evaluation: tuple[ArrayLike, ArrayLike, ArrayLike]
 ) -> BetaVae:
-    """The BetaVAE score of drawn pairs: (codes of one side, of the other side, shared factor) to fit and to evaluate.
+    """Return the BetaVAE score of pairs that were drawn elsewhere.
 
-    Codes have shape (points, pairs, k). Factors are numbers or names, the same in both parts.
+    Factors are numbers or names, the same in both parts.
+
+    Args:
+        fit: Codes of one side (points, pairs, k), codes of the other side of the same shape, and the factor
+            (points,) that the pairs of a point share.
+        evaluation: The same for the points to score.
+
+    Returns:
+        A `BetaVae`: the accuracy on the evaluation points, and `chance`.
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import metrics
+        >>> shared = np.arange(200) % 2  # of two factors; the codes are the factors
+        >>> first, second = np.random.default_rng(0).uniform(size=(2, 200, 64, 2))
+        >>> second[np.arange(200), :, shared] = first[np.arange(200), :, shared]
+        >>> half = slice(0, 100), slice(100, 200)
+        >>> metrics.beta_vae_from_pairs(*((first[part], second[part], shared[part]) for part in half)).score
+        1.0
     """
     fit_features, fit_labels = _features(*fit)
     features, labels = _features(*evaluation)

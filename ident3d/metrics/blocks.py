@@ -39,7 +39,7 @@ def block_identifiability(
     test: tuple[ArrayLike, ArrayLike] | None = None,
     seed: int = 0,
 ) -> BlockR2:
-    """Mean held-out R² of the latents of each block, predicted from the codes of each code block.
+    """Return the mean held-out R² of the latents of each block, predicted from the codes of each code block.
 
     R²_Bc = (1/|B|) Σ_{i in B} R²(z_i from h_c), by kernel ridge as `kernel_ridge_r2` (or held-out `linear_r2`). With
     blocks {"content": [...], "style": [...]} the content is block-identified when its R² is 1 and that of the style is
@@ -48,6 +48,26 @@ def block_identifiability(
     the first code block, by default from all codes. Rows are shuffled by `seed` before half of them are held out.
 
     Reference: von Kügelgen et al., NeurIPS 2021.
+
+    Args:
+        z: True latents (N, d).
+        h: Codes (N, k).
+        blocks: Name of a block → its columns of `z`.
+        code_blocks: Name of a block → its columns of `h`; by default one block of all codes.
+        regressor: "kernel" for kernel ridge, "linear" for least squares.
+        test: Latents (M, d) and codes (M, k) to score on, instead of a half of the rows.
+        seed: What shuffles the rows before half of them are held out.
+
+    Returns:
+        A `BlockR2`: the R² of the first block from the first code block, and the matrix (blocks, code blocks).
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import metrics
+        >>> z = np.random.default_rng(0).uniform(size=(400, 3))
+        >>> found = metrics.block_identifiability(z, np.exp(z[:, :2]), blocks={"content": [0, 1], "style": [2]})
+        >>> found.blocks, found.matrix[:, 0].round(1).clip(0).tolist()
+        (('content', 'style'), [1.0, 0.0])
     """
     latents, codes = pair(z, h)
     if regressor not in get_args(Regressor):

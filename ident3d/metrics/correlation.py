@@ -40,7 +40,7 @@ def mcc(
     max_rows: int = 1000,
     seed: int = 0,
 ) -> Mcc:
-    """Mean correlation coefficient: max over one-to-one π of (1/d) Σ_i |corr(z_i, h_π(i))|.
+    """Return the mean correlation coefficient: max over one-to-one π of (1/d) Σ_i |corr(z_i, h_π(i))|.
 
     In [0, 1]; the matching is optimal (not greedy). `correlation` chooses the maps of a coordinate that go unpunished:
     `"pearson"` affine ones, `"spearman"` monotone ones (Pearson correlation of midranks), `"kernel"` any smooth one:
@@ -53,6 +53,24 @@ def mcc(
 
     References: Hyvärinen and Morioka, "Unsupervised Feature Extraction by Time-Contrastive Learning and Nonlinear
     ICA", NeurIPS 2016; Zimmermann et al., ICML 2021.
+
+    Args:
+        z: True latents (N, d).
+        h: Codes (N, k).
+        correlation: "pearson", "spearman" or "kernel".
+        max_rows: The most rows that "kernel" uses.
+        seed: What chooses the rows for "kernel" and halves them.
+
+    Returns:
+        An `Mcc`: the mean, the correlation matrix (d, k) before matching, and the code of each latent.
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import metrics
+        >>> z = np.random.default_rng(0).uniform(size=(400, 3))
+        >>> found = metrics.mcc(z, -2 * z[:, [2, 0, 1]])
+        >>> round(float(found), 6), found.assignment.tolist()
+        (1.0, [1, 2, 0])
     """
     latents, codes = pair(z, h)
     if correlation not in get_args(Correlation):

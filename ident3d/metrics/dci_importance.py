@@ -71,6 +71,26 @@ def dci(
 
     Reference: Eastwood and Williams, "A Framework for the Quantitative Evaluation of Disentangled Representations",
     ICLR 2018.
+
+    Args:
+        z: True latents (N, d).
+        h: Codes (N, k).
+        importance: "permutation", "forest" or "boosting".
+        kinds: The kind of each latent, d of them: "continuous", "discrete" or the period as a number. By default
+            whole numbers of at most 20 different values are discrete.
+        test: Latents (M, d) and codes (M, k) to score on, instead of a half of the rows.
+        seed: What shuffles the rows and codes, and grows the trees.
+
+    Returns:
+        A `Dci`: disentanglement as the headline, completeness, informativeness, and `importance` (d, k).
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import metrics
+        >>> z = np.random.default_rng(0).integers(4, size=(400, 3))
+        >>> found = metrics.dci(z[:, :2], z[:, :2])
+        >>> round(found.score, 2), round(found.completeness, 2), round(found.informativeness, 2)
+        (1.0, 1.0, 1.0)
     """
     if importance not in get_args(Importance):
         raise UserError(f"importance must be one of {', '.join(get_args(Importance))}; it is {importance!r}.")
@@ -111,9 +131,22 @@ def dci(
 
 
 def concentration(importance: ArrayLike) -> tuple[float, Floats]:
-    """Σ_r w_r s_r and s_r = 1 - H(row r) / log(columns), w_r the row's share of the total; a zero row has s = w = 0.
+    """Return Σ_r w_r s_r and s_r = 1 - H(row r) / log(columns), w_r row r's share of the total.
+
+    A zero row has s = w = 0.
 
     On importances (d, k) this is completeness and its value per latent; on their transpose, disentanglement.
+
+    Args:
+        importance: Importances of at least 0 (rows, columns), two columns or more.
+
+    Returns:
+        The weighted mean over rows, and s_r of every row (rows,).
+
+    Example:
+        >>> from ident3d import metrics
+        >>> metrics.concentration([[1.0, 0.0], [0.5, 0.5]])[1].tolist()
+        [1.0, 0.0]
     """
     table = matrix(importance, "importances")
     if table.shape[1] < 2 or (table < 0).any():

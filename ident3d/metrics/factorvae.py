@@ -41,7 +41,7 @@ def factor_vae_score(
     threshold: float = 0.0,
     seed: int = 0,
 ) -> FactorVae:
-    """Accuracy of naming the factor that a batch of rows shares from the code with the smallest relative variance.
+    """Return the accuracy of naming the factor that a batch shares from the code with the smallest relative variance.
 
     A vote is (argmin_j Var_batch(h_j) / Var(h_j), i) with ddof 1 variances; each code is given the factor that most
     of the fitted votes name (the first one on ties), and the other votes are scored. In [0, 1]. Continuous and
@@ -53,6 +53,28 @@ def factor_vae_score(
     codes with a unit-variance prior. The reference reports the number of all codes as active, here `active` is right.
 
     Reference: Kim and Mnih, "Disentangling by Factorising", ICML 2018; disentanglement_lib's `compute_factor_vae`.
+
+    Args:
+        z: True latents (N, d).
+        h: Codes (N, k).
+        kinds: The kind of each latent, d of them: "continuous", "discrete" or the period as a number. By default
+            whole numbers of at most 20 different values are discrete.
+        factor_bins: The levels that a continuous or periodic latent is cut into.
+        batch: The rows that a vote looks at.
+        votes: The votes that make the classifier.
+        evaluation_votes: The votes that it is scored on.
+        threshold: Codes with a smaller standard deviation take no part.
+        seed: What draws the batches.
+
+    Returns:
+        A `FactorVae`: the accuracy on the evaluation votes, and the votes (d, k).
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import metrics
+        >>> z = np.random.default_rng(0).integers(4, size=(400, 3))
+        >>> metrics.factor_vae_score(z, z, votes=300, evaluation_votes=200).score
+        1.0
     """
     latents, codes = pair(z, h)
     levels = levels_of(latents, kinds, factor_bins)
@@ -79,9 +101,27 @@ def factor_vae_from_batches(
     *,
     threshold: float = 0.0,
 ) -> FactorVae:
-    """The FactorVAE score of drawn batches: (codes (votes, batch, k), shared factor) to fit and to evaluate.
+    """Return the FactorVAE score of drawn batches: (codes (votes, batch, k), shared factor) to fit and to evaluate.
 
     `variance_codes` (rows, k) are the codes of independent samples, for the global variances.
+
+    Args:
+        variance_codes: Codes of independent samples (rows, k).
+        fit: Codes (votes, batch, k) and the factor (votes,) that the rows of a batch share.
+        evaluation: The same for the votes to score.
+        threshold: Codes with a smaller standard deviation take no part.
+
+    Returns:
+        A `FactorVae`: the accuracy on the evaluation votes, and the votes (factors, k).
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import metrics
+        >>> codes, shared = np.random.default_rng(0).uniform(size=(200, 64, 2)), np.arange(200) % 2
+        >>> codes[np.arange(200), :, shared] = 0.5  # the codes are the factors
+        >>> half = slice(0, 100), slice(100, 200)
+        >>> metrics.factor_vae_from_batches(codes[:, 0], *((codes[part], shared[part]) for part in half)).score
+        1.0
     """
     codes = matrix(variance_codes, "variance codes")
     batches, labels = zip(*(_batches(*part, width=codes.shape[1]) for part in (fit, evaluation)), strict=True)

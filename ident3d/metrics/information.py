@@ -41,7 +41,7 @@ def mig(
     factor_bins: int = FACTOR_BINS,
     binning: Binning = "width",
 ) -> Mig:
-    """Mutual information gap: (1/d) Σ_i (I(z_i; h_first) - I(z_i; h_second)) / H(z_i).
+    """Return the mutual information gap: (1/d) Σ_i (I(z_i; h_first) - I(z_i; h_second)) / H(z_i).
 
     First and second are the codes with the largest and second-largest plug-in mutual information (0 if there is one
     code only). In [0, 1]; 1 if each factor is in exactly one code, whatever the map. Codes are cut into `bins` bins,
@@ -52,6 +52,25 @@ def mig(
 
     References: Chen, Li, Grosse, Duvenaud, "Isolating Sources of Disentanglement in VAEs", NeurIPS 2018;
     Locatello et al., "Challenging Common Assumptions", ICML 2019 (binning).
+
+    Args:
+        z: True latents (N, d).
+        h: Codes (N, k).
+        kinds: The kind of each latent, d of them: "continuous", "discrete" or the period as a number. By default
+            whole numbers of at most 20 different values are discrete.
+        bins: The bins that a code is cut into.
+        factor_bins: The levels that a continuous or periodic latent is cut into.
+        binning: "width" for bins of equal width, "mass" for bins of equally many rows.
+
+    Returns:
+        A `Mig`: the mean gap, that of each latent, and the mutual information (d, k).
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import metrics
+        >>> z = np.random.default_rng(0).integers(4, size=(400, 3))
+        >>> round(float(metrics.mig(z, z)), 1), metrics.mig(z, z).mutual_information.argmax(axis=1).tolist()
+        (1.0, [0, 1, 2])
     """
     information, entropy = _information(z, h, kinds, bins, factor_bins, binning)
     gap = lead_of_best(information)
@@ -69,7 +88,7 @@ def modularity(
     binning: Binning = "width",
     count_constant: bool = False,
 ) -> Modularity:
-    """Modularity: mean over codes j of 1 - (Σ_i m_ij² - max_i m_ij²) / ((d - 1) max_i m_ij²), m mutual information.
+    """Return the mean over codes j of 1 - (Σ_i m_ij² - max_i m_ij²) / ((d - 1) max_i m_ij²), m mutual information.
 
     In [0, 1]; 1 if every code is informative about one factor only (several codes may share a factor).
 
@@ -78,6 +97,26 @@ def modularity(
     fully, as in the reference. Constant factors are left out. Bins as for `mig`.
 
     Reference: Ridgeway and Mozer, "Learning Deep Disentangled Embeddings with the F-Statistic Loss", NeurIPS 2018.
+
+    Args:
+        z: True latents (N, d).
+        h: Codes (N, k).
+        kinds: The kind of each latent, d of them: "continuous", "discrete" or the period as a number. By default
+            whole numbers of at most 20 different values are discrete.
+        bins: The bins that a code is cut into.
+        factor_bins: The levels that a continuous or periodic latent is cut into.
+        binning: "width" for bins of equal width, "mass" for bins of equally many rows.
+        count_constant: Count a code without any mutual information as 0.
+
+    Returns:
+        A `Modularity`: the mean, that of each code (k,), and the mutual information (d, k).
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import metrics
+        >>> z = np.random.default_rng(0).integers(4, size=(400, 3))
+        >>> round(float(metrics.modularity(z, z)), 2)
+        1.0
     """
     information, entropy = _information(z, h, kinds, bins, factor_bins, binning)
     squared = np.square(information[entropy > 0])

@@ -32,6 +32,12 @@ class LinearR2(Score):
 
         p is the number of codes, as the correction is derived for. The cl-ica code sets p to the number of true
         latents instead, which is `count="latents"`; the two agree when there are as many codes as latents.
+
+        Args:
+            count: "codes" or "latents": what p counts.
+
+        Returns:
+            The adjusted R².
         """
         if count not in get_args(Regressors):
             raise unknown("number of regressors", count, get_args(Regressors))
@@ -81,7 +87,7 @@ def linear_r2(
     test: tuple[ArrayLike, ArrayLike] | None = None,
     seed: int | None = None,
 ) -> LinearR2:
-    """R² of the best affine prediction of the latents from the codes.
+    """Return R² of the best affine prediction of the latents from the codes.
 
     R²_i = 1 - Σ_n (z_ni - ẑ_ni)² / Σ_n (z_ni - z̄_i)² with ẑ = hW + b by ordinary least squares; the headline is the
     plain mean over the latents. 1 means identified up to an invertible affine map.
@@ -92,6 +98,24 @@ def linear_r2(
 
     Reference: Zimmermann, Sharma, Schneider, Bethge, Brendel, "Contrastive Learning Inverts the Data Generating
     Process", ICML 2021.
+
+    Args:
+        z: True latents (N, d).
+        h: Codes (N, k).
+        split: Score the rows that were not fitted.
+        test: Latents (M, d) and codes (M, k) to score on, instead of the fitted rows.
+        seed: What shuffles the rows before half of them are held out; by default they keep their order.
+
+    Returns:
+        A `LinearR2`: the mean R², that of each latent, and the predictions.
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import metrics
+        >>> z = np.random.default_rng(0).uniform(size=(400, 3))
+        >>> found = metrics.linear_r2(z, z[:, :2] @ np.array([[1, 2], [3, 4]]))
+        >>> found.per_latent.round(1).tolist()
+        [1.0, 1.0, 0.0]
     """
     rows = rows_to_use(z, h, test, split, seed)
     count, codes = rows.h_fit.shape
@@ -104,10 +128,25 @@ def linear_r2(
 
 
 def affine_residual(z: ArrayLike, h: ArrayLike) -> FitResidual:
-    """Relative residual of the best affine map: min_{W,b} ‖z - hW - b‖ / ‖z - z̄‖ (Frobenius norms).
+    """Return the relative residual of the best affine map: min_{W,b} ‖z - hW - b‖ / ‖z - z̄‖ (Frobenius norms).
 
     In [0, 1]; 0 means identified up to an affine map. Unlike linear R² it weighs each latent by its variance, and it
     returns the map. Its square is one minus the variance-weighted R².
+
+    Args:
+        z: True latents (N, d).
+        h: Codes (N, k).
+
+    Returns:
+        A `FitResidual`: the residual, that of each latent, and the map.
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import metrics
+        >>> z = np.random.default_rng(0).uniform(size=(400, 3))
+        >>> found = metrics.affine_residual(z, 2 * z + 1)
+        >>> round(float(found), 6), found.weights.diagonal().round(6).tolist()
+        (0.0, [0.5, 0.5, 0.5])
     """
     latents, codes = pair(z, h)
     if len(codes) <= codes.shape[1] + 1:
@@ -123,13 +162,29 @@ def affine_residual(z: ArrayLike, h: ArrayLike) -> FitResidual:
 
 
 def orthogonal_residual(z: ArrayLike, h: ArrayLike, *, scale: bool = True, center: bool = True) -> FitResidual:
-    """Relative residual of the best rotation or reflection: min ‖z - s hQ - b‖ / ‖z - z̄‖ over QᵀQ = 1.
+    """Return the relative residual of the best rotation or reflection: min ‖z - s hQ - b‖ / ‖z - z̄‖ over QᵀQ = 1.
 
     0 means identified up to an orthogonal map, which is what the theory promises on the sphere. Q = UVᵀ from the
     singular value decomposition hᵀz = USVᵀ (orthogonal Procrustes problem, Schönemann 1966), s = tr S / ‖h‖².
     With `scale` the value is in [0, 1]; `scale=False` fixes s = 1, `center=False` fixes b = 0 (the norm of z is then
     not centred either). When d ≠ k the narrower side is padded with zero columns, so that surplus codes count as
     residual in the fit.
+
+    Args:
+        z: True latents (N, d).
+        h: Codes (N, k).
+        scale: Fit a common scale s.
+        center: Fit an offset b.
+
+    Returns:
+        A `FitResidual`: the residual, that of each latent, and the map.
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import metrics
+        >>> z = np.random.default_rng(0).uniform(size=(400, 3))
+        >>> round(float(metrics.orthogonal_residual(z, -3 * z[:, ::-1])), 6)
+        0.0
     """
     latents, codes = pair(z, h)
     if center and not varies(latents).any():

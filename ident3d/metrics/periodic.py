@@ -33,7 +33,7 @@ def circular_correlation(
     code_period: float | None = None,
     convention: Circular = "fisher-lee",
 ) -> Mcc:
-    """Mean circular correlation of periodic latents with their matched periodic codes (MCC on the circle).
+    """Return the mean circular correlation of periodic latents with their matched periodic codes (MCC on the circle).
 
     For angles a = 2π z / period and b = 2π h / code_period, Fisher and Lee (1983):
     ρ = Σ_{m<n} sin(a_m - a_n) sin(b_m - b_n) / √(Σ sin²(a_m - a_n) Σ sin²(b_m - b_n)), computed in one pass over the
@@ -42,6 +42,23 @@ def circular_correlation(
 
     Convention: `"jammalamadaka"` (and SenGupta, 2001) is Σ sin(a - ā) sin(b - b̄) over the root of the squares; it
     depends on the mean directions ā and b̄, which a uniform angle does not have, so it is not the default.
+
+    Args:
+        z: Periodic latents (N, d).
+        h: Periodic codes (N, k).
+        period: The period of the latents.
+        code_period: The period of the codes; by default that of the latents.
+        convention: "fisher-lee" or "jammalamadaka".
+
+    Returns:
+        An `Mcc`: the mean, the correlation matrix (d, k) before matching, and the code of each latent.
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import metrics
+        >>> z = np.random.default_rng(0).uniform(size=(400, 3))
+        >>> round(float(metrics.circular_correlation(z, (0.3 - z) % 1, period=1)), 6)
+        1.0
     """
     latents, codes = pair(z, h)
     a, b = _checked_angles(latents, period), _checked_angles(codes, period if code_period is None else code_period)
@@ -62,11 +79,30 @@ def periodic_r2(
     test: tuple[ArrayLike, ArrayLike] | None = None,
     seed: int | None = None,
 ) -> PeriodicR2:
-    """Linear R² of the points (cos a, sin a) of each periodic latent, a = 2π z / period, from the codes.
+    """Return the linear R² of the points (cos a, sin a) of each periodic latent, a = 2π z / period, from the codes.
 
     R²_i = 1 - Σ_n ‖u_ni - û_ni‖² / Σ_n ‖u_ni - ū_i‖² with u = (cos a, sin a) and û = hW + b by least squares, so that
     the two ends of the period are the same point. `code_period` puts the codes on the circle too, for codes that are
     angles themselves. 1 means identified up to a linear map of the circle. Rows as for `linear_r2`.
+
+    Args:
+        z: Periodic latents (N, d).
+        h: Codes (N, k).
+        period: The period of the latents.
+        code_period: The period of codes that are angles themselves.
+        split: Score the rows that were not fitted.
+        test: Latents (M, d) and codes (M, k) to score on, instead of the fitted rows.
+        seed: What shuffles the rows before half of them are held out; by default they keep their order.
+
+    Returns:
+        A `PeriodicR2`: the mean R², and that of each latent.
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import metrics
+        >>> z = np.random.default_rng(0).uniform(size=(400, 3))
+        >>> round(float(metrics.periodic_r2(z, (z + 0.3) % 1, period=1, code_period=1)), 6)
+        1.0
     """
     rows = rows_to_use(z, h, test, split, seed)
     if code_period is not None:

@@ -24,7 +24,25 @@ def correlation_picture(
     latent_names: Sequence[str] | None = None,
     code_names: Sequence[str] | None = None,
 ) -> Path:
-    """Write `correlation_figure` to a .png, .pdf or .svg file."""
+    """Write a heat-map of latents (rows) and codes (columns): coloured by correlation, matched pairs framed.
+
+    Args:
+        result: What `mcc` returns.
+        path: A name that ends in .png, .pdf or .svg, in a folder that exists.
+        latent_names: A name for each latent, d of them.
+        code_names: A name for each code, k of them.
+
+    Returns:
+        The path.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from ident3d import metrics
+        >>> found = metrics.mcc([[0, 1], [1, 0], [2, 2]], [[1, 0], [0, 1], [2, 2]])
+        >>> metrics.correlation_picture(found, Path(tempfile.mkdtemp(), "mcc.svg"), latent_names=["x", "y"]).name
+        'mcc.svg'
+    """
     target = Path(path)
     if target.suffix.lower() not in FORMATS:
         raise UserError(f"A picture is written as {', '.join(FORMATS)}; the name given is {target.name!r}.")

@@ -15,7 +15,7 @@ from ident3d.reproduction.table import as_json, markdown, table_of
 from ident3d.reproduction.table_page import write_table_page
 from ident3d.training.experiments.by_name import EXPERIMENTS
 from ident3d.training.experiments.experiment import Experiment
-from ident3d.training.images.settings import check_seed
+from ident3d.training.losses.choice import check_seed
 
 
 def reproduce(
@@ -26,7 +26,7 @@ def reproduce(
     seeds: Sequence[int] = (0,),
     variants: Sequence[str] = (),
     workers: int | None = None,
-    out: Path | None = None,
+    out: Path | str | None = None,
     root: Path | None = None,
     device: str = "auto",
     experiment: Experiment | None = None,
@@ -47,7 +47,7 @@ def reproduce(
     if workers is not None and workers < 1:
         raise UserError(f"--workers is at least 1, not {workers}.")
     base = data_root(root)
-    folder = out or base / "reproduce" / f"{experiment.name}-{profile}"
+    folder = Path(out) if out else base / "reproduce" / f"{experiment.name}-{profile}"
     cells = plan(experiment, profile, folder, rows=rows, seeds=seeds, variants=variants)
     check_finished(experiment, profile, folder)
     cells = [cell for cell in cells if not cell.done]

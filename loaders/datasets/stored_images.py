@@ -1,18 +1,15 @@
 """The images and latents of one dataset folder by number, read from its shards or from its packed file.
 
-HDF5 is asked once per shard where each image's chunk lies; from then on an image is one `pread` and one inflation, with
-no lock and no HDF5 call between, so that reading is safe in threads and after a fork.
+HDF5 finds once per shard where each image's chunk lies. From then on, reading an image is one `pread` and one inflation
+without a lock or a call of HDF5, so that it is safe in threads and after a fork.
 """
 
 import mmap
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import deflate
 import h5py
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +21,7 @@ from ident3d.loaders.folders.packed import matching_file
 from ident3d.loaders.format import latents_table
 from ident3d.loaders.format.latents_source import world_of
 from ident3d.loaders.format.latents_table import Latents, shard_latents
-from ident3d.loaders.format.shard import MEND, check_head, check_images, inflate
+from ident3d.loaders.format.shard import as_user_error, check_head, check_images, inflate
 
 OPEN_FILES = 64  # per folder and process
 BLOCK = 16  # images taken from the memory map at once
@@ -39,7 +36,7 @@ class Chunks(NamedTuple):
 
 
 class Descriptor:
-    """A file held open for reading until nobody refers to it any more."""
+    """A file that stays open for reading as long as something refers to it."""
 
     def __init__(self, path: Path) -> None:
         self.number = -1
@@ -55,7 +52,7 @@ def open_shard(folder: Folder, number: int) -> Descriptor:
 
 
 class StoredImages:
-    """A finished dataset folder; nothing is opened before it is needed, in whichever process needs it."""
+    """The images of a finished dataset folder. A shard is opened when, and in the process where, it is first needed."""
 
     def __init__(self, path: Path | str | Folder, packed: bool | None = None) -> None:
         self.folder: Folder = open_folder(path)
@@ -78,14 +75,14 @@ class StoredImages:
         self._start()
 
     def _start(self) -> None:
+        # What a process opens is its own: descriptors and the HDF5 library do not survive a pickle.
         self._chunks: dict[int, Chunks] = {}
         self._latents: dict[int, Latents] = {}
         self._open = lru_cache(OPEN_FILES)(partial(open_shard, self.folder))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value for name, value in self.__dict__.items() if name not in ("_chunks", "_latents", "_open", "_map")
-        }
+        own = ("_chunks", "_latents", "_open", "_map")
+        return {name: value for name, value in self.__dict__.items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -101,25 +98,26 @@ class StoredImages:
         return self._latents_of(0)[1] is not None
 
     def read(self, index: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
-        """Images `index` into the rows of `out`, (len(index), H, W, 3)."""
+        """Read images `index` into the rows of `out`, (len(index), H, W, 3)."""
         if self.packed:
             for start in range(0, len(index), BLOCK):
                 rows = slice(start, start + BLOCK)
                 np.take(self._map, index[rows], axis=0, out=out[rows], mode="clip")
-                self._map_file.madvise(mmap.MADV_DONTNEED)  # the file's pages do not add up to this process's memory
+                # Otherwise every page ever read would count as this process's memory, until the whole file does.
+                self._map._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
             return
         for row, (shard, place) in enumerate(self._places(index)):
             out[row] = self._image(shard, place)
 
     def latents(self, index: NDArray[np.int64]) -> Latents:
-        """Raw latents of images `index` and, where there are, classes."""
+        """Return the raw latents of images `index` and, if they have any, their classes."""
         found = [(*self._latents_of(shard), place) for shard, place in self._places(index)]
         raw = np.stack([rows[place] for rows, _, place in found])
         classes = [kinds[place] for _, kinds, place in found if kinds is not None]
         return raw, np.array(classes, np.int8) if classes else None
 
     def all_latents(self) -> Latents:
-        """Raw latents (n, d) of all images and, where there are, classes (n,)."""
+        """Return the raw latents (n, d) of all images and, if they have any, their classes (n,)."""
         known = latents_table.read(self.path, self.folder.description.all_latents, self.n, self.world.n_raw)
         if known:
             return known
@@ -136,28 +134,24 @@ class StoredImages:
         except (OSError, ValueError) as error:
             raise UserError(f"The packed file {self.packed} is gone or damaged since it was found ({error}).") from None
 
-    @property
-    def _map_file(self) -> mmap.mmap:
-        base: mmap.mmap = self._map._mmap  # type: ignore[attr-defined]
-        return base
-
     def _places(self, index: NDArray[np.int64]) -> list[tuple[int, int]]:
         shard = np.searchsorted(self._first, index, side="right") - 1
         return list(zip(shard.tolist(), (index - self._first[shard]).tolist(), strict=True))
 
     def _image(self, shard: int, place: int) -> NDArray[np.uint8]:
         chunks = self._chunks_of(shard)
-        try:
-            file = self._open(shard)  # a name of its own: another thread may evict it, and a closed number is reused
+        with as_user_error(self.folder.shard_name(self.folder.entries[shard])):
+            # The name `file` keeps the descriptor open. Without it, another thread's read could push it out of the
+            # cache, its number would be closed, and the same number could soon mean another file.
+            file = self._open(shard)
             data = os.pread(file.number, chunks.size[place], chunks.offset[place])
             return inflate(data, chunks.mask[place], (self.size, self.size, 3))
-        except (OSError, ValueError, deflate.DeflateError) as error:
-            raise broken(self.folder.shard_name(self.folder.entries[shard]), error) from None
 
     def _chunks_of(self, shard: int) -> Chunks:
         if shard not in self._chunks:
             entry = self.folder.entries[shard]
-            with opened(self.folder.shard_path(entry)) as (file, path):
+            path = self.folder.shard_path(entry)
+            with as_user_error(path), h5py.File(path, "r") as file:
                 check_head(file, path)
                 images = check_images(file, path)
                 if images.shape != (entry.count, self.size, self.size, 3):
@@ -172,18 +166,8 @@ class StoredImages:
         return self._latents[shard]
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[tuple[h5py.File, Path]]:
-    """A shard, open for reading; whatever goes wrong with it is one sentence that names it."""
-    try:
-        with h5py.File(path, "r") as file:
-            yield file, path
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError, MemoryError) as error:
-        raise broken(path, error) from None
-
-
 def chunk_places(images: h5py.Dataset, file_bytes: int) -> Chunks:
-    """Offset, size and filter mask of each image's chunk; every chunk must be there and lie inside the file."""
+    """Return offset, size and filter mask of each image's chunk; every chunk must be there and lie inside the file."""
     found: dict[int, tuple[int, int, int]] = {}
 
     def note(info: Any) -> None:
@@ -196,12 +180,3 @@ def chunk_places(images: h5py.Dataset, file_bytes: int) -> Chunks:
         raise ValueError("a chunk that lies outside the file")
     offset, size, mask = zip(*(found[i] for i in range(len(images))), strict=True)
     return Chunks(list(offset), list(size), list(mask))
-
-
-def broken(path: Path | str, error: Exception) -> UserError:
-    """What went wrong with a shard, in one sentence that names it."""
-    if isinstance(error, UserError):
-        return error
-    if isinstance(error, FileNotFoundError):
-        return UserError(f"The shard {path} is missing; {MEND}")
-    return UserError(f"The shard {path} is damaged ({error}); {MEND}")

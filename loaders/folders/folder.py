@@ -117,6 +117,10 @@ def digest(content: dict[str, object]) -> str:
     return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
 
 
+def digest_mismatch(path: Path) -> str:
+    return f"{path} was changed after it was written: its digest does not match."
+
+
 def is_dataset(path: Path | Store) -> bool:
     return path.get(DATASET_FILE) is not None if isinstance(path, Store) else (path / DATASET_FILE).is_file()
 
@@ -137,7 +141,7 @@ def read_description(path: Path) -> Description:
     if version != DATASET_FORMAT_VERSION:
         raise UserError(f"{path} has dataset format {version}; this ident3d reads format {DATASET_FORMAT_VERSION}.")
     if found != digest({"format": kind, "format_version": version} | content):
-        raise UserError(f"{path / DATASET_FILE} was changed after it was written: its digest does not match.")
+        raise UserError(digest_mismatch(path / DATASET_FILE))
     try:
         return checked(content)
     except (KeyError, TypeError, ValueError) as error:
@@ -180,12 +184,10 @@ def open_folder(path: Path | str | Folder) -> Folder:
     path = local_copy(path)
     description = read_description(path)
     # At a million shards, each reading of the manifest takes six CPU-seconds: its digest comes from the same one.
-    entries, digest_found = manifest.read_manifest(path)
+    entries, manifest_sha256 = manifest.read_manifest(path)
     if description.complete:
-        if digest_found != description.shards_sha256:
-            raise UserError(
-                f"{path / manifest.MANIFEST_FILE} was changed after it was written: its digest does not match."
-            )
+        if manifest_sha256 != description.shards_sha256:
+            raise UserError(digest_mismatch(path / manifest.MANIFEST_FILE))
         if list(missing_ranges(description.n, entries)):
             raise UserError(f"{path} says that it is complete, but its manifest lacks images.")
     if (path / SHARDS).is_symlink():

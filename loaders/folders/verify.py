@@ -1,8 +1,8 @@
-"""``verify``: reads every byte of a dataset once and compares it with what the folder says of itself."""
+"""``verify``: read every byte of a dataset once and compare it with what the folder records of itself."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from ident3d.loaders.folders.folder import (
     SHARDS,
     Description,
     Folder,
+    digest_mismatch,
     is_dataset,
     missing_ranges,
     read_description,
@@ -23,7 +24,7 @@ from ident3d.loaders.folders.lifecycle import reopened
 from ident3d.loaders.folders.packed import packed_problem, remove_packed
 from ident3d.loaders.folders.store_transfer import looking, push_repaired, take_shard
 from ident3d.loaders.format import manifest
-from ident3d.loaders.format.files import remove_partial_files, sha256, sha256_of_file
+from ident3d.loaders.format.files import remove_partial_files, sha256
 from ident3d.loaders.format.latents_source import LATENTS_FILE, copy_is_sound, recorded_latents, world_of
 from ident3d.loaders.format.latents_table import TABLE_FILE, gathered, joined
 from ident3d.loaders.format.latents_table import read as read_table
@@ -37,7 +38,7 @@ from ident3d.progress import progress_bar
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is not as recorded; `shard` is the name of the shard to make again, where it is a shard's."""
+    """Something that is not as recorded. `shard` is the name of the shard to make again, if a shard is broken."""
 
     what: str
     shard: str | None = None
@@ -59,6 +60,28 @@ class Verified:
         return not self.problems and not self.missing
 
 
+@dataclass
+class Findings:
+    """What a verification found wrong, part by part, so that a repair can ask each of them."""
+
+    lists: list[str]  # dataset.json and shards.jsonl
+    latents_file: str | None
+    packed: str | None
+    shards: dict[str, list[str]] = field(default_factory=dict)  # by the shard's name
+    table: str | None = None
+
+    def problems(self) -> list[Problem]:
+        """Return all of it, in the order in which it is reported."""
+        before = [Problem(what) for what in (*self.lists, self.latents_file, self.packed) if what]
+        shards = [Problem(f"{name}: {what}", name) for name, found in self.shards.items() for what in found]
+        return before + shards + ([Problem(self.table)] if self.table else [])
+
+    @property
+    def only_packed(self) -> bool:
+        """Whether nothing but the packed file is wrong, so that the dataset itself stays complete."""
+        return not (self.lists or self.latents_file or self.shards or self.table)
+
+
 def verify(path: Path | str, *, repair: bool = False, show_progress: bool = True) -> Verified:
     """Check every hash, shape, index and latent of a dataset folder once.
 
@@ -67,61 +90,62 @@ def verify(path: Path | str, *, repair: bool = False, show_progress: bool = True
     makes them again, and so is a broken packed file.
     """
     where = store_or_folder(path)
-    store = where if isinstance(where, Store) else None
     if isinstance(where, Path) and not (is_dataset(where) or (where / manifest.MANIFEST_FILE).exists()):
         raise UserError(f"{where} is not a dataset folder.")
     holding = lease_on_store(where) if isinstance(where, Store) else lease(where)
     with holding if repair else nullcontext() as held, looking(where, (LATENTS_FILE, TABLE_FILE)) as folder:
-        description, problems = described(folder)
-        entries, more = listed(folder, description)
-        problems += more
-        copy_is_good = copy_is_sound(folder, description.settings)
-        if not copy_is_good:
-            problems.append(Problem(f"{LATENTS_FILE} is not the file of latents that this dataset was begun with."))
-        unpacked = packed_problem(Folder(folder, description, tuple(entries)))
-        if unpacked:
-            problems.append(Problem(unpacked))
-        good, broken, latents = 0, set[str](), list[NDArray[np.float32]]()
-        with progress_bar(sum(entry.count for entry in entries), "images", show=show_progress) as bar:
-            for entry in entries:
-                with at_hand(store, folder, entry):
-                    found = shard_problems(folder, description.settings, entry, compare_latents=copy_is_good)
-                    if not found:
-                        latents.append(gathered(folder / SHARDS, [entry], world_of(description.settings)))
-                problems += [Problem(f"{entry.name}: {what}", entry.name) for what in found]
-                good += 0 if found else entry.count
-                broken |= {entry.name} if found else set()
-                bar.update(entry.count)
-        if not broken and (table := table_problem(folder, description, latents)):
-            problems.append(Problem(table))
-        missing = max(0, description.n - sum(entry.count for entry in entries))
+        description, entries, findings = inspect(where, folder, show_progress)
+        problems = findings.problems()
         if held and problems:
+            # Another process may have taken the lease over during a check of hours; it may be writing by now.
             held.check()
-            keep = [entry for entry in entries if entry.name not in broken]
-            if broken or len(problems) > bool(unpacked):
-                remove_broken(folder, description, keep, broken)
-            if unpacked or broken:
-                remove_packed(folder)
-            if not copy_is_good:
-                (folder / LATENTS_FILE).unlink(missing_ok=True)
-            if store:
-                push_repaired(store, folder, broken)
-        problems = [Problem(problem.what.replace(str(folder), str(where)), problem.shard) for problem in problems]
+            remove_broken(folder, description, entries, findings)
+            if isinstance(where, Store):
+                push_repaired(where, folder, set(findings.shards))
+    # A store's small files were read from a folder of the cache, whose name means nothing to the user.
+    problems = [Problem(problem.what.replace(str(folder), str(where)), problem.shard) for problem in problems]
+    good = sum(entry.count for entry in entries if entry.name not in findings.shards)
+    missing = max(0, description.n - sum(entry.count for entry in entries))
     return Verified(where, good, missing, tuple(problems), repaired=repair and bool(problems))
 
 
+def inspect(where: Path | Store, folder: Path, show_progress: bool) -> tuple[Description, list[ShardEntry], Findings]:
+    """Read everything once: the description and the entries that can be used, and what is wrong."""
+    description, lists = description_or_rebuilt(folder)
+    entries, more = entries_or_readable(folder, description)
+    file_is_sound = copy_is_sound(folder, description.settings)
+    findings = Findings(
+        lists + more,
+        None if file_is_sound else f"{LATENTS_FILE} is not the latents file that this dataset was started with.",
+        packed_problem(Folder(folder, description, tuple(entries))),
+    )
+    latents: list[NDArray[np.float32]] = []
+    with progress_bar(sum(entry.count for entry in entries), "images", show=show_progress) as bar:
+        for entry in entries:
+            with local_shard(where, folder, entry):
+                found = shard_problems(folder, description.settings, entry, compare_latents=file_is_sound)
+                if found:
+                    findings.shards[entry.name] = found
+                else:
+                    latents.append(gathered(folder / SHARDS, [entry], world_of(description.settings)))
+            bar.update(entry.count)
+    if not findings.shards:
+        findings.table = table_problem(folder, description, latents)
+    return description, entries, findings
+
+
 @contextmanager
-def at_hand(store: Store | None, folder: Path, entry: ShardEntry) -> Iterator[None]:
-    """Have the shard in the folder: of a store as it is there now, and only as long as it is looked at."""
-    if store:
-        take_shard(store, entry.name, folder)
+def local_shard(where: Path | Store, folder: Path, entry: ShardEntry) -> Iterator[None]:
+    """Have the shard in the folder. A store's is downloaded past the cache, as it is there now, and then removed."""
+    if isinstance(where, Store):
+        take_shard(where, entry.name, folder)
     yield
-    if store:
+    if isinstance(where, Store):
         (folder / SHARDS / entry.name).unlink(missing_ok=True)
 
 
 def table_problem(path: Path, description: Description, latents: Sequence[NDArray[np.float32]]) -> str | None:
-    """What is wrong with the table of all latents, where one is recorded; `latents` are those of the shards."""
+    """Return what is wrong with the table of all latents, if one is recorded; `latents` are those of the shards."""
     if not (description.complete and description.all_latents):
         return None
     found = read_table(path, description.all_latents, description.n, world_of(description.settings).n_raw)
@@ -132,8 +156,8 @@ def table_problem(path: Path, description: Description, latents: Sequence[NDArra
     return None if same else f"{TABLE_FILE} does not hold the latents of the shards"
 
 
-def described(path: Path) -> tuple[Description, list[Problem]]:
-    """``dataset.json``, or, where it is damaged, what the shards say of themselves."""
+def description_or_rebuilt(path: Path) -> tuple[Description, list[str]]:
+    """Return ``dataset.json`` or, if it is damaged, what the shards record of themselves; and what is wrong."""
     try:
         return read_description(path), []
     except UserError as error:
@@ -143,34 +167,33 @@ def described(path: Path) -> tuple[Description, list[Problem]]:
                 settings = read_settings(path / SHARDS / entry.name)
             except UserError:
                 continue
+            # Shard k of equal shards begins at k · size; only the first shard of all must be measured by its count.
             number = int(entry.name.removesuffix(".h5"))
             size = entry.first // number if number else entry.count
-            return Description(settings, max(e.stop for e in entries), max(1, size)), [Problem(str(error))]
+            return Description(settings, max(e.stop for e in entries), max(1, size)), [str(error)]
         raise
 
 
-def listed(path: Path, description: Description) -> tuple[list[ShardEntry], list[Problem]]:
-    """The manifest's entries without overlap, and what is wrong with the manifest itself."""
+def entries_or_readable(path: Path, description: Description) -> tuple[list[ShardEntry], list[str]]:
+    """Return the manifest's entries or, if it is damaged, those of them that can be used; and what is wrong."""
     try:
-        entries = manifest.read_entries(path)
+        entries, digest = manifest.read_manifest(path)
         list(missing_ranges(description.n, entries))
     except UserError as error:
         kept: list[ShardEntry] = []
         for entry in manifest.readable_entries(path):
             if entry.first >= (kept[-1].stop if kept else 0) and entry.stop <= description.n:
                 kept.append(entry)
-        return kept, [Problem(str(error))]
-    if description.complete and sha256_of_file(path / manifest.MANIFEST_FILE) != description.shards_sha256:
-        return entries, [
-            Problem(f"{path / manifest.MANIFEST_FILE} was changed after it was written: its digest does not match.")
-        ]
+        return kept, [str(error)]
+    if description.complete and digest != description.shards_sha256:
+        return entries, [digest_mismatch(path / manifest.MANIFEST_FILE)]
     return entries, []
 
 
 def shard_problems(
     path: Path, settings: dict[str, Any], entry: ShardEntry, *, compare_latents: bool = True
 ) -> list[str]:
-    """What is wrong with one shard, in words; an empty list if nothing is."""
+    """Return what is wrong with one shard, in words; an empty list if nothing is."""
     file = path / SHARDS / entry.name
     if not file.is_file() or file.is_symlink():
         return ["the file is missing"]
@@ -188,7 +211,7 @@ def shard_problems(
 def content_problems(
     path: Path, settings: dict[str, Any], entry: ShardEntry, shard: Shard, *, compare_latents: bool = True
 ) -> list[str]:
-    """Whether images, indices and latents are those that the manifest and the recorded source name."""
+    """Compare images, indices and latents with what the manifest and the recorded source name."""
     found = []
     size = settings["size"]
     if shard.images.shape != (entry.count, size, size, 3):
@@ -212,12 +235,20 @@ def content_problems(
     return found
 
 
-def remove_broken(path: Path, description: Description, keep: Sequence[ShardEntry], broken: set[str]) -> None:
-    """Delete broken shards and list what is left; the folder is incomplete until `render` has run."""
-    write_description(path, reopened(description))
-    (path / TABLE_FILE).unlink(missing_ok=True)
-    manifest.write_entries(path, keep)
-    for name in broken:
-        (path / SHARDS / name).unlink(missing_ok=True)
-    remove_partial_files(path)
-    remove_partial_files(path / SHARDS)
+def remove_broken(path: Path, description: Description, entries: Sequence[ShardEntry], findings: Findings) -> None:
+    """Remove all that is broken. Unless that is the packed file alone, the folder is incomplete until `render` has run.
+
+    The description goes first: after a crash the folder is incomplete, and never claims to be whole.
+    """
+    if not findings.only_packed:
+        write_description(path, reopened(description))
+        (path / TABLE_FILE).unlink(missing_ok=True)
+        manifest.write_entries(path, [entry for entry in entries if entry.name not in findings.shards])
+        for name in findings.shards:
+            (path / SHARDS / name).unlink(missing_ok=True)
+        remove_partial_files(path)
+        remove_partial_files(path / SHARDS)
+    if findings.packed or findings.shards:
+        remove_packed(path)
+    if findings.latents_file:
+        (path / LATENTS_FILE).unlink(missing_ok=True)

@@ -83,16 +83,16 @@ def encode_shard(shard: Shard, settings: dict[str, Any]) -> bytes:
 
 
 @contextmanager
-def as_user_error(path: Path) -> Iterator[None]:
-    """Turn whatever a missing or damaged shard makes HDF5 and the decoder say into one sentence that names the file."""
+def as_user_error(shard: Path | str) -> Iterator[None]:
+    """Turn what HDF5 and the decoder raise for a missing or damaged shard into a UserError that names the shard."""
     try:
         yield
     except UserError:
         raise
     except FileNotFoundError:
-        raise UserError(f"The shard {path} is missing; {MEND}") from None
+        raise UserError(f"The shard {shard} is missing; {MEND}") from None
     except (OSError, KeyError, ValueError, TypeError, RuntimeError, MemoryError, deflate.DeflateError) as error:
-        raise UserError(f"The shard {path} is damaged ({error}); {MEND}") from None
+        raise UserError(f"The shard {shard} is damaged ({error}); {MEND}") from None
 
 
 def read_shard(path: Path) -> Shard:

@@ -23,6 +23,6 @@ def test_five_times_less_memory() -> None:
 
 
 def test_bad_input_gets_one_sentence() -> None:
-    result = CliRunner().invoke(main, ["bench", "losses", "--pairs", "0"])
+    result = CliRunner().invoke(main, ["bench", "losses", "--batch", "0"])
     assert result.exit_code == 2
     assert "at least one pair" in result.stderr

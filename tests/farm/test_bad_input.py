@@ -46,8 +46,8 @@ def refuse(*words: str) -> str:
         (["--n", "8", "--fix", "x=0", "--fix", "x=1"], "x is held twice"),
         (["--n", "8", "--fix", "x=0", "--do", "x=1"], "x is held twice"),
         (["--n", "8", "--position-range", "-1"], "position range"),
-        (["--n", "8", "--device", "abacus"], "There is no device"),
-        (["--n", "8", "--device", NOT_HERE], f"finds no {NOT_HERE} GPU"),
+        (["--n", "8", "--render-device", "abacus"], "There is no device"),
+        (["--n", "8", "--render-device", NOT_HERE], f"finds no {NOT_HERE} GPU"),
         (["--n", "8", "--latents", "absent.npy"], "cannot be read"),
     ],
 )

@@ -164,7 +164,7 @@ def test_workers_that_must_not_render_are_refused(dask: DaskProcesses, tmp_path:
         ({"environment": impostor(tmp_path / "a")}, [], "other versions than the dataset (ident3d 9.9 instead of"),
         ({"environment": nowhere(tmp_path / "b")}, [], "A worker cannot load ident3d"),
         ({"threads": 2}, [], "takes 2 jobs at a time"),
-        ({}, ["--device", "hip"], "Blender finds no hip GPU"),
+        ({}, ["--render-device", "hip"], "Blender finds no hip GPU"),
     ]
     for options, words, sentence in cases:
         worker = dask.add_worker("--resources", "GPU=1", **options)
@@ -177,7 +177,7 @@ def test_workers_that_must_not_render_are_refused(dask: DaskProcesses, tmp_path:
 
 
 def test_a_job_on_a_gpu_waits_for_a_worker_that_has_one_and_says_so(dask: DaskProcesses, tmp_path: Path) -> None:
-    heard, client = list[str](), start(tmp_path / "data", dask, "--device", "hip")
+    heard, client = list[str](), start(tmp_path / "data", dask, "--render-device", "hip")
     listening = threading.Thread(target=lambda: heard.extend(client.stderr or ()))
     listening.start()
     wait_for(lambda: "No worker is there; the shards wait for one started by `dask worker tcp://" in "".join(heard))

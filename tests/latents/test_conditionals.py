@@ -16,7 +16,7 @@ from ident3d.latents.distributions import quantile_tables as tables
 from ident3d.latents.distributions.by_name import conditional, marginal, uniforms
 from ident3d.latents.distributions.conditionals import Conditional
 from ident3d.latents.distributions.families import Family, GeneralizedNormal, Laplace, Normal, Window
-from ident3d.latents.distributions.spaces import Box, Product, Space, Sphere, Unbounded, space
+from ident3d.latents.distributions.spaces import Box, Product, Space, Sphere, Unbounded
 
 GOLDEN = np.load(Path(__file__).parent.parent / "data/golden/expected_samplers.npz", allow_pickle=False)
 BIMODAL, LINEAR = [25.0] * 5 + [5.0] * 5, np.linspace(5, 25, 10).tolist()
@@ -227,8 +227,7 @@ def test_widths_per_dimension_and_content_that_stays() -> None:
 
 
 def test_products() -> None:
-    both = space("box*sphere", [3, 8])
-    assert isinstance(both, Product)
+    both = Product((Box(3), Sphere(8)))
     z = marginal("uniform", both).sample(4000, uniforms(np.random.default_rng(0)))
     assert z.shape == (4000, 11)
     drawn = conditional("normal,vmf", both, sigma=0.1, kappa=50).sample(z, uniforms(np.random.default_rng(1)))
@@ -284,7 +283,7 @@ def test_same_generator_same_draws() -> None:
         ({"name": "uniform", "space": Unbounded(2)}, "needs its width"),
         ({"name": "normal", "space": Sphere(2), "sigma": 1, "only": [0]}, "no latent can stay"),
         ({"name": "normal", "space": Box(2), "sigma": 1, "only": [2]}, "no latent number 2"),
-        ({"name": "normal,vmf", "space": space("box*sphere*box", [1, 2, 1]), "sigma": 1}, "as many conditionals"),
+        ({"name": "normal,vmf", "space": Product((Box(1), Sphere(2), Box(1))), "sigma": 1}, "as many conditionals"),
     ],
 )
 def test_bad_conditionals(arguments: dict[str, Any], says: str) -> None:
@@ -294,9 +293,7 @@ def test_bad_conditionals(arguments: dict[str, Any], says: str) -> None:
 
 def test_bad_spaces_and_marginals() -> None:
     for call, says in (
-        (lambda: space("ball", 3), "choose one of box, sphere, unbounded"),
-        (lambda: space("box*sphere", 3), "2 factors"),
-        (lambda: space("sphere", 1), "at least 2 dimensions, not 1"),
+        (lambda: Sphere(1), "at least 2 dimensions, not 1"),
         (lambda: Box(2, 1, 1), "lower to its higher"),
         (lambda: marginal("uniform", Unbounded(2)), "no uniform marginal"),
         (lambda: marginal("rejected_normal", Sphere(2)), "choose one of uniform, normal"),

@@ -163,7 +163,7 @@ def test_pictures_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_the_page_lists_every_score() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/reference/metrics.md").read_text()
     # name, function, formula, range, up to, cost
     rows = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| `") and line.count("|") == 7]
     assert sorted(rows) == sorted(f"| `{name}`" for name in metrics.CATALOGUE)

@@ -27,7 +27,7 @@ def score(folder: Path, *words: str) -> Result:
 
 
 def test_table_json_and_picture(folder: Path) -> None:
-    words = ["--classes", str(folder / "c.npy"), "--names", "x,y,hue", "--bootstrap", "50", "--seed", "3"]
+    words = ["--class-file", str(folder / "c.npy"), "--names", "x,y,hue", "--bootstrap", "50", "--seed", "3"]
     shown = score(folder, *words, "--plot", str(folder / "m.png"))
     assert shown.exit_code == 0, shown.output
     assert (folder / "m.png").stat().st_size > 5000
@@ -61,11 +61,11 @@ def test_columns_and_blocks(folder: Path) -> None:
     [
         (["--metrics", "mmc_pearson"], "Did you mean 'mcc_pearson'"),
         (["--metrics", "class_accuracy"], "no classes were given"),
-        (["--periodic", "2"], "Expected NAME=VALUE"),
-        (["--periodic", "2=wide"], "COLUMN=PERIOD"),
+        (["--periodic", "2"], "--periodic takes COLUMN=PERIOD"),
+        (["--periodic", "2=wide"], "'2=wide'"),
         (["--periodic", "7=2"], "There is no latent 7"),
         (["--periodic", "2=-1"], "positive period"),
-        (["--discrete", "a"], "whole numbers separated by commas"),
+        (["--discrete", "a"], "--discrete takes whole numbers"),
         (["--block", "content=0,9"], "between 0 and 2"),
         (["--names", "x,y"], "each of the 3 latents"),
         (["--plot", "m.gif"], ".png, .pdf, .svg"),

@@ -154,8 +154,8 @@ reproduce("table4", rows=["supervised", "sphere", "unbounded", "identity"], **ti
 
 def test_two_processes_share_the_rows_and_end_with_one_table(tmp_path: Path) -> None:
     rendered(TINY, tmp_path)
-    here = Path(__file__).parents[1]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(here)}
+    here = Path(__file__).parent
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(here), str(here.parent)])}
     words = [sys.executable, "-c", TWO, str(tmp_path)]
     both = [subprocess.Popen(words, env=environment, stderr=subprocess.PIPE) for _ in range(2)]
     for process in both:

@@ -109,7 +109,7 @@ def index(packages: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
 
 
 def run(*words: str, answer: str = "") -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, ["meshes", "--no-picture", *words], input=answer)
+    result = CliRunner().invoke(main, ["meshes", *words], input=answer)
     return result.exit_code, result.stdout, result.stderr
 
 

@@ -52,10 +52,24 @@ class Encoder(nn.Module):
 
 
 def encoder(name: str, space: OutputSpace) -> Encoder:
-    """An encoder into `space`: resnet18, resnet34, resnet50, or a backbone of your own as "package.module:name".
+    """Return an encoder into `space`: resnet18, resnet34, resnet50, or a user's own backbone as "package.module:name".
 
     The name stands for a class or function that is called with the number of outputs, 10·d, or for an nn.Module that
     has as many.
+
+    Args:
+        name: The backbone.
+        space: The output space, of d dimensions.
+
+    Returns:
+        An `Encoder`: images (N, 3, H, W) → codes (N, d).
+
+    Example:
+        >>> import torch
+        >>> from ident3d import encoders
+        >>> f = encoders.encoder("resnet18", encoders.output_space("sphere", 5))
+        >>> f(torch.zeros(2, 3, 64, 64)).shape
+        torch.Size([2, 5])
     """
     outputs = FEATURES_PER_CODE * space.dim
     if ":" not in name:
@@ -68,9 +82,24 @@ def encoder(name: str, space: OutputSpace) -> Encoder:
 def parameter_groups(
     module: nn.Module, lr: float, own: Mapping[type[nn.Module], float] | None = None
 ) -> list[dict[str, Any]]:
-    """The optimiser's groups: what is trained in `module` at `lr`, or inside modules of a type in `own` at its rate.
+    """Return the optimiser's groups: `module` is trained at `lr`, or inside modules of a type in `own` at that rate.
 
     `parameter_groups(encoder, 1e-4, {OutputSpace: 2e-3})` lets a learnable bound move twenty times as fast.
+
+    Args:
+        module: An encoder or a loss.
+        lr: The learning rate of all that `own` does not name.
+        own: Type of a module inside → its learning rate.
+
+    Returns:
+        Groups for a PyTorch optimiser.
+
+    Example:
+        >>> import torch
+        >>> from ident3d import encoders
+        >>> f = encoders.perceptron("32x2", 10, encoders.Box(5))
+        >>> [group["lr"] for group in encoders.parameter_groups(f, 1e-4, {encoders.OutputSpace: 2e-3})]
+        [0.0001, 0.002]
     """
     rates = {
         parameter: rate

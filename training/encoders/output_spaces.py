@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from ident3d.errors import UserError, unknown
+from ident3d.training.encoders.choice import SPACES
 from ident3d.training.loop.dtype import wide
 
 
@@ -22,7 +23,11 @@ class OutputSpace(nn.Module):
 
 
 class Unbounded(OutputSpace):
-    """R^dim: the identity."""
+    """R^dim: the identity.
+
+    Args:
+        dim: The number of codes d.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return wide(x)
@@ -34,6 +39,11 @@ class Box(OutputSpace):
     An L_δ loss at τ = 1 wants the box as wide, in units of its own kernel, as the data are in units of the conditional:
     2/(σ√2) for p = 2 and a normal conditional of width σ on [-1, 1]. A short run starts near that, because a bound
     moves by no more than the learning rate in each of Adam's steps.
+
+    Args:
+        dim: The number of codes d.
+        bound: Where the bounds start, one number or d of them.
+        learnable: Whether they are trained.
     """
 
     def __init__(self, dim: int, bound: float | Sequence[float] = 1.0, *, learnable: bool = True) -> None:
@@ -52,7 +62,13 @@ class Box(OutputSpace):
 
 
 class Sphere(OutputSpace):
-    """The sphere of radius r around the origin of R^dim: r x/|x|, r fixed or learnable."""
+    """The sphere of radius r around the origin of R^dim: r x/|x|, r fixed or learnable.
+
+    Args:
+        dim: The number of codes d, at least 2.
+        radius: Where the radius starts.
+        learnable: Whether it is trained.
+    """
 
     def __init__(self, dim: int, radius: float = 1.0, *, learnable: bool = False) -> None:
         super().__init__(dim, least=2)
@@ -63,7 +79,11 @@ class Sphere(OutputSpace):
 
 
 class Product(OutputSpace):
-    """The product of several spaces, their coordinates one after another."""
+    """The product of several spaces, their coordinates one after another.
+
+    Args:
+        factors: The spaces.
+    """
 
     def __init__(self, *factors: OutputSpace) -> None:
         super().__init__(sum(factor.dim for factor in factors))
@@ -75,9 +95,6 @@ class Product(OutputSpace):
         return torch.cat([factor(part) for factor, part in zip(self.factors, parts, strict=True)], dim=1)
 
 
-SPACES = ("box", "sphere", "unbounded")
-
-
 def output_space(
     name: str,
     dim: int | Sequence[int],
@@ -86,10 +103,26 @@ def output_space(
     radius: float = 1.0,
     learnable: bool | None = None,
 ) -> OutputSpace:
-    """A space by name: box, sphere, unbounded, or a product such as "box*sphere" with a dim for each factor.
+    """Return a space by name: box, sphere, unbounded, or a product such as "box*sphere" with a dim for each factor.
 
     `bound` is where each box starts and `radius` each sphere; `learnable` says whether they are trained, by default
     boxes are and spheres are not. A sequence of bounds is shared out among a product's boxes in order.
+
+    Args:
+        name: box, sphere, unbounded, or a product such as "box*sphere".
+        dim: The number of codes, or on a product one for each factor.
+        bound: Where boxes start, one number or one per dimension.
+        radius: Where spheres start.
+        learnable: Whether bounds and radii are trained; by default bounds are.
+
+    Returns:
+        An `OutputSpace`: raw outputs (N, d) → codes (N, d).
+
+    Example:
+        >>> import torch
+        >>> from ident3d import encoders
+        >>> encoders.output_space("box*sphere", [1, 2], bound=4.0)(torch.tensor([[0.0, 3.0, 4.0]])).tolist()
+        [[2.0, 0.6000000238418579, 0.800000011920929]]
     """
     kinds = name.split("*")
     dims = [dim] if isinstance(dim, int) else list(dim)

@@ -1,17 +1,15 @@
 """Encoders of mixed latents: multilayer perceptrons, the papers' or of any widths, and an output space behind them."""
 
-import re
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
 from ident3d.errors import UserError
+from ident3d.training.encoders.choice import widths
 from ident3d.training.encoders.output_spaces import OutputSpace
 from ident3d.training.loop.dtype import wide
 from ident3d.training.loop.own_code import own_module
-
-PAPERS = "papers"
 
 
 class Perceptron(nn.Module):
@@ -37,10 +35,25 @@ class Perceptron(nn.Module):
 
 
 def perceptron(name: str, inputs: int, space: OutputSpace) -> Perceptron:
-    """An encoder of `inputs` numbers: "papers", hidden widths such as "256x4" or "100,500x4,100", or your own.
+    """Return an encoder by name: "papers", hidden widths such as "256x4" or "100,500x4,100", or a user's own.
 
     The papers' widths are 10d, four times 50d, 10d. Your own, "package.module:name", is called with the numbers of
     inputs and outputs, or is an nn.Module that has as many.
+
+    Args:
+        name: The hidden layers.
+        inputs: The length of an observation.
+        space: The output space, of d dimensions.
+
+    Returns:
+        A `Perceptron`: observations (N, inputs) → codes (N, d).
+
+    Example:
+        >>> import torch
+        >>> from ident3d import encoders
+        >>> f = encoders.perceptron("100,500x4,100", 10, encoders.Unbounded(10))
+        >>> f(torch.zeros(3, 10)).shape
+        torch.Size([3, 10])
     """
     if ":" in name:
         return Perceptron(own_module("encoder", name, inputs=inputs, outputs=space.dim), nn.Identity(), space)
@@ -49,16 +62,3 @@ def perceptron(name: str, inputs: int, space: OutputSpace) -> Perceptron:
     for before, after in pairwise(sizes):
         layers += [nn.Linear(before, after), nn.LeakyReLU()]
     return Perceptron(nn.Sequential(*layers), nn.Linear(sizes[-1], space.dim), space)
-
-
-def widths(name: str, inputs: int) -> list[int]:
-    """The hidden widths that a name stands for."""
-    if name == PAPERS:
-        return [10 * inputs, *[50 * inputs] * 4, 10 * inputs]
-    found = [re.fullmatch(r"([1-9]\d{0,5})(?:x([1-9]\d?))?", part) for part in name.split(",")]
-    if not all(found):
-        raise UserError(
-            f"There is no encoder {name!r}; take papers, hidden widths such as 256x4 or 100,500x4,100, or "
-            "package.module:name."
-        )
-    return [int(part[1]) for part in found if part for _ in range(int(part[2] or 1))]

@@ -98,12 +98,54 @@ def stage(block: Block, inputs: int, width: int, blocks: int, stride: int) -> nn
 
 
 def resnet18(outputs: int) -> ResNet:
+    """Return a ResNet-18 with random weights.
+
+    Args:
+        outputs: The number of outputs.
+
+    Returns:
+        A module: images (N, 3, H, W) → (N, outputs).
+
+    Example:
+        >>> import torch
+        >>> from ident3d import encoders
+        >>> encoders.resnet18(10)(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 10])
+    """
     return ResNet(BasicBlock, (2, 2, 2, 2), outputs)
 
 
 def resnet34(outputs: int) -> ResNet:
+    """Return a ResNet-34 with random weights.
+
+    Args:
+        outputs: The number of outputs.
+
+    Returns:
+        A module: images (N, 3, H, W) → (N, outputs).
+
+    Example:
+        >>> import torch
+        >>> from ident3d import encoders
+        >>> encoders.resnet34(10)(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 10])
+    """
     return ResNet(BasicBlock, (3, 4, 6, 3), outputs)
 
 
 def resnet50(outputs: int) -> ResNet:
+    """Return a ResNet-50 with random weights.
+
+    Args:
+        outputs: The number of outputs.
+
+    Returns:
+        A module: images (N, 3, H, W) → (N, outputs).
+
+    Example:
+        >>> import torch
+        >>> from ident3d import encoders
+        >>> encoders.resnet50(10)(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 10])
+    """
     return ResNet(Bottleneck, (3, 4, 6, 3), outputs)

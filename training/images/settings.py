@@ -1,18 +1,17 @@
-"""What a training run is: one frozen record that goes into the run's JSON, and what is refused before it starts."""
+"""Settings of a training on images: one frozen record that run.json keeps, completed and checked before the start."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any, get_type_hints
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.training.loop.recorded import with_new_names
 from ident3d.training.loop.steps import SCHEDULES
-from ident3d.training.losses.objective import NEGATIVES, OTHERS
-from ident3d.training.views.augmentations import augmentation
+from ident3d.training.losses.choice import ALPHA, check_loss, check_name, check_ranges, power_of
+from ident3d.training.views.choice import augmentation
 
 CONDITIONALS = ("normal", "laplace", "gennorm", "vmf")
 VIEWS = (*CONDITIONALS, "augment")
-LOSSES = ("infonce", "delta", "simclr", "au", "aninfonce", "mse")
 DTYPES = ("auto", "fp32", "bf16", "fp16")
 
 
@@ -27,7 +26,7 @@ class Settings:
     loss: str | None = None
     model_p: float | None = None
     tau: float = 1.0
-    alpha: float = 0.5
+    alpha: float = ALPHA
     negatives: str = "batch"
     supervised: bool = False
     only: tuple[str, ...] = ()
@@ -56,7 +55,7 @@ class Settings:
 
     @classmethod
     def from_dict(cls, recorded: dict[str, Any]) -> "Settings":
-        """The settings that a run recorded, every None of them decided; a TypeError for anything else."""
+        """Return the settings that a run recorded, complete. Raise TypeError for anything else."""
         settings = cls(**with_new_names(recorded) | {"only": tuple(map(str, recorded["only"]))})
         for name, kind in (get_type_hints(cls) | {"only": tuple}).items():
             given = getattr(settings, name)
@@ -73,28 +72,40 @@ class Settings:
 
 
 def with_defaults(settings: Settings, world: World, stored_size: int, images: int) -> Settings:
-    """The settings with every None decided, or one sentence about the first that does not fit the data or another."""
+    """Return the settings with every None decided. Raise UserError for the first that does not fit the rest."""
     s = settings
-    check_numbers(s)
-    for kind, name, known in (
-        ("conditional", s.cond, VIEWS),
-        ("schedule", s.schedule, SCHEDULES),
-        ("number format", s.dtype, DTYPES),
-        ("set of negatives", s.negatives, NEGATIVES),
-    ):
-        if name not in known:
-            raise unknown(kind, name, known)
+    check_ranges(s, supervised=s.supervised)
+    check_name("conditional", s.cond, VIEWS)
+    check_name("schedule", s.schedule, SCHEDULES)
+    check_name("number format", s.dtype, DTYPES)
+    augmentation(s.augment)
     size = stored_size if s.size is None else s.size
     if not 1 <= size <= stored_size:
         raise UserError(f"The images are {stored_size} pixels wide; --size makes them smaller, not {size}.")
     if s.batch > images:
         raise UserError(f"A batch of {s.batch} is larger than the training set of {images} images; lower --batch.")
-    s = replace(s, size=size, space=s.space or usual_space(s, world))
-    return with_loss(with_conditional(s, world), world)
+    check_conditional(s, world)
+    space = s.space or usual_space(s, world)
+    loss = s.loss or usual_loss(s, space)
+    if s.supervised and space != "unbounded":
+        raise UserError(f"Supervised codes are the latents themselves: --space unbounded, not {space}.")
+    check_loss(loss, space, supervised=s.supervised, model_p=s.model_p, tau=s.tau, alpha=s.alpha, negatives=s.negatives)
+    moving = len(moving_latents(world))
+    if s.supervised and s.dim not in (None, moving):
+        raise UserError(f"Supervised codes are the {moving} latents that vary, so --dim cannot be {s.dim}.")
+    return replace(
+        s,
+        size=size,
+        space=space,
+        loss=loss,
+        model_p=power_of(loss, s.model_p),
+        cond_p=3.0 if s.cond == "gennorm" and s.cond_p is None else s.cond_p,
+        dim=moving if s.dim is None else s.dim,
+    )
 
 
 def usual_space(s: Settings, world: World) -> str:
-    """Where nothing else is said: the latents' own space; the sphere for losses that compare directions."""
+    """Return the space if none is named: the latents' own, or the sphere for losses that compare directions."""
     if s.supervised:
         return "unbounded"
     if s.loss in ("simclr", "infonce") or (s.cond == "augment" and s.loss is None):
@@ -102,81 +113,26 @@ def usual_space(s: Settings, world: World) -> str:
     return "box*sphere" if world.periodic else "box"
 
 
-def with_conditional(s: Settings, world: World) -> Settings:
+def usual_loss(s: Settings, space: str) -> str:
+    """Return the loss if none is named: SimCLR's for augmentations, else the papers' for the space."""
+    if s.supervised:
+        return "mse"
+    if s.cond == "augment":
+        return "simclr"
+    return "infonce" if space == "sphere" else "delta"
+
+
+def check_conditional(s: Settings, world: World) -> None:
+    """Raise UserError if the world has no such pairs, or if the settings need none."""
     if s.supervised and (s.cond != "normal" or s.only or s.same_class):
-        raise UserError("Supervised training has no pairs, so --supervised takes no conditional.")
+        raise UserError("--supervised has no pairs: leave --cond, --only and --same-class away.")
     if s.cond == "vmf" and not world.periodic:
         others = ", ".join(name for name in VIEWS if name != "vmf")
-        raise UserError(f"The conditional vmf is for the sphere of 3dident-periodic; these latents take {others}.")
+        raise UserError(f"--cond vmf is for the sphere of 3dident-periodic; these latents take {others}.")
     if s.cond_p is not None and s.cond != "gennorm":
-        raise UserError(f"--cond-p is the power of the conditional gennorm, not of {s.cond}.")
-    augmentation(s.augment)  # refuses names that there are not
-    return replace(s, cond_p=3.0 if s.cond == "gennorm" and s.cond_p is None else s.cond_p)
-
-
-def with_loss(s: Settings, world: World) -> Settings:
-    assert s.space is not None
-    usual = "infonce" if s.space == "sphere" else "delta"
-    if s.supervised:
-        usual = "mse"
-    elif s.cond == "augment":
-        usual = "simclr"
-    loss = s.loss or usual
-    if loss not in LOSSES and ":" not in loss:
-        raise unknown("loss", loss, [*LOSSES, "package.module:name"])
-    if (loss == "mse") != s.supervised and ":" not in loss:
-        raise UserError("The loss mse and --supervised belong together.")
-    if s.supervised and s.space != "unbounded":
-        raise UserError(f"Supervised codes are the latents themselves: --space unbounded, not {s.space}.")
-    if s.space == "sphere" and (loss == "delta" or s.model_p is not None):
-        raise UserError(
-            "On the sphere the loss is InfoNCE, which has no power p: leave --model-p and --loss delta away, or take "
-            "--space box or unbounded."
-        )
-    if loss == "infonce" and s.space != "sphere":
-        raise UserError(f"InfoNCE compares directions; on the space {s.space} take --loss delta, or --space sphere.")
-    if loss == "simclr" and "box" in s.space:
-        raise UserError(
-            f"SimCLR's loss compares directions, which a {s.space} does not hold: --space sphere or unbounded."
-        )
-    if s.tau != 1 and loss not in ("infonce", "delta", "simclr"):
-        raise UserError(f"--tau is the temperature of infonce, delta and simclr; the loss {loss} has none.")
-    if s.alpha != Settings.alpha and loss != "au":
-        raise UserError(f"--alpha shares out the two parts of the loss au; the loss {loss} has none.")
-    if s.model_p is not None and loss not in ("delta", "au"):
-        raise UserError(f"--model-p is the power of an L_δ loss; the loss {loss} has none.")
-    if s.negatives == OTHERS and loss not in ("infonce", "delta"):
-        raise UserError(f"--negatives others is for the losses infonce and delta, not for {loss}.")
-    power = 2.0 if s.model_p is None and loss in ("delta", "au") else s.model_p
-    moving = len(moving_latents(world))
-    if s.supervised and s.dim not in (None, moving):
-        raise UserError(f"Supervised codes are the {moving} latents that vary, so --dim cannot be {s.dim}.")
-    return replace(s, loss=loss, model_p=power, dim=moving if s.dim is None else s.dim)
-
-
-def check_numbers(s: Settings) -> None:
-    for name in ("batch", "steps", "chunk", "dim"):
-        value = getattr(s, name)
-        if value is not None and value < 1:
-            raise UserError(f"--{name} is at least 1, not {value}.")
-    for name in ("lr", "sigma", "tau", "space_lr", "cond_p"):
-        value = getattr(s, name)
-        if value is not None and not 0 < value < float("inf"):
-            raise UserError(f"--{name.replace('_', '-')} is a number above 0, not {value:g}.")
-    if s.model_p is not None and not 1 <= s.model_p < float("inf"):
-        raise UserError(f"--model-p is a number from 1 on, not {s.model_p:g}.")
-    if not 0 <= s.alpha <= 1:
-        raise UserError(f"--alpha is a share from 0 to 1, not {s.alpha:g}.")
-    if s.batch < 2 and not s.supervised:
-        raise UserError("A contrastive batch has at least 2 pairs: the others are the negatives.")
-    check_seed(s.seed)
-
-
-def check_seed(seed: int) -> None:
-    if not 0 <= seed < 2**63:
-        raise UserError(f"The seed is a whole number from 0 to 2**63 - 1, not {seed}.")
+        raise UserError(f"--cond-p is the power of --cond gennorm, not of {s.cond}.")
 
 
 def moving_latents(world: World) -> tuple[str, ...]:
-    """The raw latents that vary in a world: what is to be identified."""
+    """Return the raw latents that vary in a world: what is to be identified."""
     return tuple(name for name in world.names if name not in world.fixed)

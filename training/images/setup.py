@@ -29,7 +29,7 @@ from ident3d.training.loop import checkpoint
 from ident3d.training.loop.devices import Rank, agreed, circumstances, on_device
 from ident3d.training.loop.dtype import check_dtype, choose_dtype
 from ident3d.training.losses.objective import Objective
-from ident3d.training.views.augmentations import augmentation
+from ident3d.training.views.choice import augmentation
 from ident3d.training.views.pixels import Pixels
 from ident3d.training.views.views import AugmentedViews, ImageViews, MakeViews, PairViews
 
@@ -74,7 +74,7 @@ def opened(
     settings: Settings,
     here: Rank,
     *,
-    out: Path | None,
+    out: Path | str | None,
     root: Path | None,
     resume: bool,
     allow_same: bool,
@@ -87,7 +87,7 @@ def opened(
         raise UserError(f"A batch of {settings.batch} cannot be shared out equally among {here.world} ranks.")
     if settings.sync_bn and (here.device.type != "cuda" or here.world == 1):
         raise UserError("--sync-bn is for several ranks on CUDA, under torchrun.")
-    folder = out or data_root(root) / "runs" / default_name(settings, path)
+    folder = Path(out) if out else data_root(root) / "runs" / default_name(settings, path)
     if is_dataset(folder):
         raise UserError(f"{folder} is a dataset; a run takes a folder of its own, --out.")
     facts, made = data_facts(path, description), not folder.exists()

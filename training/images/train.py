@@ -31,7 +31,7 @@ def train(
     data: Path | str | None = None,
     settings: Settings = PAPER,
     *,
-    out: Path | None = None,
+    out: Path | str | None = None,
     root: Path | None = None,
     device: str = "auto",
     resume: bool = False,

@@ -1,9 +1,12 @@
 """What each step of a training loop starts from: a seed of its own, and its learning rates."""
 
 from math import cos, pi
+from typing import TYPE_CHECKING
 
 import numpy as np
-from torch.optim import Optimizer
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer  # settings check SCHEDULES, and load no torch
 
 SCHEDULES = ("constant", "onecycle", "cosine")
 
@@ -25,6 +28,6 @@ def rate_factor(schedule: str, steps: int, step: int) -> float:
     return 1e-4 + (1 - 1e-4) * (1 + cos(pi * (step - up) / max(1.0, steps - up))) / 2
 
 
-def set_rates(optimiser: Optimizer, rates: list[float], factor: float) -> None:
+def set_rates(optimiser: "Optimizer", rates: list[float], factor: float) -> None:
     for group, rate in zip(optimiser.param_groups, rates, strict=True):
         group["lr"] = rate * factor

@@ -14,9 +14,6 @@ from ident3d.training.losses.contrastive import alignment_uniformity, delta_cont
 from ident3d.training.losses.gather import first_row, gather
 from ident3d.training.losses.regression import mean_squared_error
 
-# whose codes an anchor is compared with: all anchors of the batch, itself among them, or all but itself
-NEGATIVES = BATCH, OTHERS = ("batch", "others")
-
 
 class LossSettings(Protocol):
     """What an objective wants to know of a run's settings."""
@@ -65,7 +62,7 @@ class Objective(nn.Module):
                 return self.of_own(codes, codes, latents[0])
             return mean_squared_error(codes, latents[0])
         z, z_tilde = codes.chunk(2)
-        own_row = first_row(z) if s.negatives == OTHERS else None
+        own_row = first_row(z) if s.negatives == "others" else None
         if self.name == "infonce":
             return info_nce(z, z_tilde, gather(z), tau=s.tau, first_row=own_row)
         if self.name == "delta":

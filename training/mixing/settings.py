@@ -9,17 +9,15 @@ from ident3d.errors import UserError, unknown
 from ident3d.latents.distributions.by_name import Marginal, conditional, marginal
 from ident3d.latents.distributions.conditionals import Conditional
 from ident3d.latents.distributions.spaces import Box, Factor, Sphere, Unbounded
-from ident3d.training.encoders.output_spaces import SPACES
-from ident3d.training.encoders.perceptron import PAPERS, widths
+from ident3d.training.encoders.choice import PAPERS, SPACES, widths
 from ident3d.training.loop.recorded import with_new_names
 from ident3d.training.loop.steps import SCHEDULES
-from ident3d.training.losses.objective import NEGATIVES, OTHERS
+from ident3d.training.losses.choice import ALPHA, check_loss, check_name, check_ranges, power_of
 
 LINE: Final = ("normal", "laplace", "gennorm")
 MARGINALS: Final = {"box": ("uniform", *LINE), "sphere": ("uniform", *LINE, "vmf"), "unbounded": LINE}
 CONDITIONALS: Final = {"box": LINE, "sphere": (*LINE, "vmf", "rejected_normal"), "unbounded": LINE}
 DTYPES: Final = ("fp32", "bf16")
-LOSSES: Final = ("infonce", "delta", "simclr", "au", "aninfonce", "mse")
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class MixingSettings:
     loss: str | None = None
     model_p: float | None = None
     tau: float = 1.0
-    alpha: float = 0.5
+    alpha: float = ALPHA
     negatives: str = "batch"
     supervised: bool = False
     mixing: str = PAPERS
@@ -73,77 +71,81 @@ class MixingSettings:
 
 
 def with_defaults(settings: MixingSettings) -> MixingSettings:
-    """The settings with every None decided, or one sentence about the first that does not fit another."""
+    """Return the settings with every None decided. Raise UserError for the first that does not fit the rest."""
     s = settings
-    check_numbers(s)
+    if s.dim < 2:
+        raise UserError(f"--dim is at least 2, not {s.dim}: there is nothing to mix in one dimension.")
+    check_ranges(s, supervised=s.supervised)
+    check_name("schedule", s.schedule, SCHEDULES)
+    check_name("number format", s.dtype, DTYPES)
+    if ":" not in s.encoder:
+        widths(s.encoder, s.dim)  # refuses a name that it cannot read
+    s = with_distributions(s)
+    space = s.space or ("unbounded" if s.supervised else str(s.latent_space))
+    check_name("output space", space, SPACES)
+    loss = s.loss or usual_loss(s, space)
+    check_loss(loss, space, supervised=s.supervised, model_p=s.model_p, tau=s.tau, alpha=s.alpha, negatives=s.negatives)
+    check_lambdas(s, loss)
     s = replace(
         s,
-        latent_space=s.latent_space or ("sphere" if s.lambdas else "box"),
-        cond=s.cond or ("rejected_normal" if s.lambdas else "normal"),
+        space=space,
+        loss=loss,
+        model_p=power_of(loss, s.model_p),
         steps=s.steps or (100_000 if s.supervised else 300_000),
-        lambdas=tuple(spread_out("lambda", values, s.dim) for values in s.lambdas),
-        hard=spread_out("hard-lambda", s.hard, s.dim) if s.hard else (),
     )
-    space = str(s.latent_space)
-    if space not in MARGINALS:
-        raise unknown("latent space", space, MARGINALS)
-    s = replace(s, marginal=s.marginal or MARGINALS[space][0])
-    fits("marginal", s.marginal, space, MARGINALS)
-    if s.lambdas and space != "sphere":
-        raise UserError(f"--lambda draws pairs on the sphere alone: leave --latent-space {space} away, or --lambda.")
-    fits("conditional", s.cond, space, CONDITIONALS)
-    if (s.cond == "rejected_normal") != bool(s.lambdas):
-        raise UserError("The precision --lambda and the conditional rejected_normal belong together.")
-    if s.hard and (not s.lambdas or len(s.lambdas) > 1):
-        raise UserError("--hard-lambda goes with one --lambda: negatives come from the same sampler as positives.")
-    for kind, name, known in (
-        ("schedule", s.schedule, SCHEDULES),
-        ("number format", s.dtype, DTYPES),
-        ("set of negatives", s.negatives, NEGATIVES),
-    ):
-        if name not in known:
-            raise unknown(kind, name, known)
-    if ":" not in s.encoder:
-        widths(s.encoder, s.dim)
-    marginal_of(s), conditionals_of(s)  # refuse widths that cannot be
-    s = with_loss(s)
     check_used(s)
     return s
 
 
-def with_loss(s: MixingSettings) -> MixingSettings:
-    """The loss that fits the model's space, where none is named."""
-    space = s.space or ("unbounded" if s.supervised else s.latent_space)
-    if space not in SPACES:
-        raise unknown("output space", str(space), SPACES)
-    usual = "mse" if s.supervised else "aninfonce" if s.lambdas else "infonce" if space == "sphere" else "delta"
-    loss = s.loss or usual
-    if loss not in LOSSES and ":" not in loss:
-        raise unknown("loss", loss, [*LOSSES, "package.module:name"])
-    if (loss == "mse") != s.supervised and ":" not in loss:
-        raise UserError("The loss mse and --supervised belong together.")
-    if space == "sphere" and (loss == "delta" or (s.model_p is not None and loss == "infonce")):
-        raise UserError("On the sphere the loss is infonce, without a power p; L_δ is for --space box or unbounded.")
-    if loss == "infonce" and space != "sphere":
-        raise UserError(f"InfoNCE compares directions; on the space {space} take --loss delta, or --space sphere.")
-    if s.model_p is not None and loss not in ("delta", "au"):
-        raise UserError(f"--model-p is the power of an L_δ loss; the loss {loss} has none.")
-    if s.tau != 1 and loss not in ("infonce", "delta", "simclr"):
-        raise UserError(f"--tau is for the losses infonce, delta and simclr; the loss {loss} has no temperature.")
+def with_distributions(s: MixingSettings) -> MixingSettings:
+    """Return the settings with the latents' space, p(z) and p(z̃ | z) decided, each checked against the others."""
+    space = s.latent_space or ("sphere" if s.lambdas else "box")
+    check_name("latent space", space, MARGINALS)
+    s = replace(
+        s,
+        latent_space=space,
+        marginal=s.marginal or MARGINALS[space][0],
+        cond=s.cond or ("rejected_normal" if s.lambdas else "normal"),
+        lambdas=tuple(spread_out("lambda", values, s.dim) for values in s.lambdas),
+        hard=spread_out("hard-lambda", s.hard, s.dim) if s.hard else (),
+    )
+    fits("marginal", s.marginal, space, MARGINALS)
+    if s.lambdas and space != "sphere":
+        raise UserError(f"--lambda draws pairs on the sphere: leave --latent-space {space} away, or --lambda.")
+    fits("conditional", s.cond, space, CONDITIONALS)
+    if (s.cond == "rejected_normal") != bool(s.lambdas):
+        raise UserError("--lambda and --cond rejected_normal belong together.")
+    if s.hard and len(s.lambdas) != 1:
+        raise UserError("--hard-lambda goes with one --lambda: negatives come from the same sampler as positives.")
+    marginal_of(s), conditionals_of(s)  # refuse widths that cannot be
+    return s
+
+
+def usual_loss(s: MixingSettings, space: str) -> str:
+    """Return the loss if none is named: the papers' for the pairs and the output space."""
+    if s.supervised:
+        return "mse"
+    if s.lambdas:
+        return "aninfonce"
+    return "infonce" if space == "sphere" else "delta"
+
+
+def check_lambdas(s: MixingSettings, loss: str) -> None:
+    """Raise UserError if the loss cannot use --lambda and --hard-lambda."""
     if loss == "aninfonce" and not s.lambdas:
-        raise UserError("The loss aninfonce learns the precision that --lambda draws pairs with; give one.")
-    if s.hard and loss not in ("aninfonce", "infonce", "delta"):
-        raise UserError(f"--hard-lambda works with the losses aninfonce, infonce and delta, not with {loss}.")
-    if s.hard and loss == "aninfonce" and any(hard >= own for own, hard in zip(s.lambdas[0], s.hard, strict=True)):
-        raise UserError("The best Λ̂ is Λ⁺ - Λ⁻, so --lambda is above --hard-lambda in every dimension.")
-    if s.negatives == OTHERS and (s.hard or loss not in ("infonce", "delta")):
-        raise UserError(f"--negatives others is for infonce and delta without --hard-lambda, not for {loss}.")
-    power = 2.0 if s.model_p is None and loss in ("delta", "au") else s.model_p
-    return replace(s, space=space, loss=loss, model_p=power)
+        raise UserError("--loss aninfonce learns the Λ that --lambda draws pairs with; give one.")
+    if not s.hard:
+        return
+    if loss not in ("aninfonce", "infonce", "delta"):
+        raise UserError(f"--hard-lambda is for --loss aninfonce, infonce or delta, not for {loss}.")
+    if loss == "aninfonce" and any(hard >= own for own, hard in zip(s.lambdas[0], s.hard, strict=True)):
+        raise UserError("--lambda is above --hard-lambda in every dimension, because the best Λ̂ is Λ⁺ - Λ⁻.")
+    if s.negatives != "batch":
+        raise UserError(f"--negatives {s.negatives} does not go with --hard-lambda, which draws its own negatives.")
 
 
 def check_used(s: MixingSettings) -> None:
-    """Refuse a number that completed settings do not use: who gives it believes in another distribution or loss."""
+    """Raise UserError for a number that these settings do not use: its author expects another distribution or loss."""
     for name, used, where in (
         ("sigma", s.cond in LINE, "--cond normal, laplace or gennorm"),
         ("kappa", s.cond == "vmf", "--cond vmf"),
@@ -151,7 +153,6 @@ def check_used(s: MixingSettings) -> None:
         ("marginal_sigma", s.marginal in LINE, "--marginal normal, laplace or gennorm"),
         ("marginal_kappa", s.marginal == "vmf", "--marginal vmf"),
         ("hard_count", bool(s.hard), "--hard-lambda"),
-        ("alpha", s.loss == "au", "--loss au"),
         ("radius", s.space == "sphere", "--space sphere"),
     ):
         if not used and getattr(s, name) != getattr(MixingSettings, name):
@@ -159,28 +160,6 @@ def check_used(s: MixingSettings) -> None:
                 f"--{name.replace('_', '-')} is for {where}; here the marginal is {s.marginal}, the conditional "
                 f"{s.cond}, the output space {s.space}, the loss {s.loss}."
             )
-
-
-def check_numbers(s: MixingSettings) -> None:
-    if s.dim < 2:
-        raise UserError(f"There is nothing to mix in {s.dim} dimension{'s' * (s.dim != 1)}; --dim is at least 2.")
-    for name in ("steps", "hard_count"):
-        if (count := getattr(s, name)) is not None and count < 1:
-            raise UserError(f"--{name.replace('_', '-')} is at least 1, not {count}.")
-    if s.batch < 2:
-        raise UserError("A batch has at least 2 pairs: the others are the negatives.")
-    for name in ("marginal_sigma", "sigma", "tau", "bound", "radius", "space_lr", "lambda_lr", "lr", "cond_p"):
-        if (value := getattr(s, name)) is not None and not 0 < value < float("inf"):
-            raise UserError(f"--{name.replace('_', '-')} is a number above 0, not {value:g}.")
-    for name in ("kappa", "marginal_kappa"):
-        if not 0 <= (value := getattr(s, name)) < float("inf"):
-            raise UserError(f"--{name.replace('_', '-')} is a number of at least 0, not {value:g}.")
-    if s.model_p is not None and not 1 <= s.model_p < float("inf"):
-        raise UserError(f"--model-p is a number of at least 1, not {s.model_p:g}.")
-    if not 0 <= s.alpha <= 1:
-        raise UserError(f"--alpha shares out alignment and uniformity, so it lies between 0 and 1, not at {s.alpha:g}.")
-    if not 0 <= s.seed < 2**63:
-        raise UserError(f"The seed is a whole number from 0 to 2**63 - 1, not {s.seed}.")
 
 
 def spread_out(option: str, values: Sequence[float], dim: int) -> tuple[float, ...]:

@@ -62,7 +62,7 @@ class MixingRun:
 def mixing(
     settings: MixingSettings = PAPER,
     *,
-    out: Path | None = None,
+    out: Path | str | None = None,
     root: Path | None = None,
     device: str = "auto",
     resume: bool = False,
@@ -80,7 +80,7 @@ def mixing(
     keep_memory()
     where = device_of(device)
     work = built(settings, where)
-    s, path = work.settings, out or data_root(root) / "mixing" / default_name(work.settings)
+    s, path = work.settings, Path(out) if out else data_root(root) / "mixing" / default_name(work.settings)
     work = replace(work, path=path)
     optimiser = optimiser_of(work)
     rates = [group["lr"] for group in optimiser.param_groups]

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ident3d.errors import UserError
-from ident3d.training.views.augmentations import Augmentation, augment_pair
+from ident3d.training.views.augmentations import augment_pair
+from ident3d.training.views.choice import Augmentation
 from ident3d.training.views.pixels import Pixels
 
 # what a loader gives: ((z, z̃), (x, x̃)) from a PairDataset, (x, z) from an ImageDataset

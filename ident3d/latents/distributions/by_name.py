@@ -29,7 +29,7 @@ def conditional(
     threshold: float = 0.1,
     only: Iterable[int] | None = None,
 ) -> c.Conditional:
-    """p(z̃ | z) by name, on a space.
+    """Return p(z̃ | z) by name, on a space.
 
     =================== ============================================ ==========================================
     normal              exp(-(z̃-z)²/2σ²) per coordinate              sigma = σ, a standard deviation
@@ -43,6 +43,28 @@ def conditional(
     On the box the first four are truncated, on the sphere projected. `sigma` and Λ are one number or one per dimension;
     `only` lists the dimensions that change, the others stay. On a product the name holds for each factor, or names
     joined by commas go to one factor each.
+
+    Args:
+        name: A name of the table, or on a product one for each factor, joined by commas.
+        space: Where the latents live, of dim dimensions.
+        sigma: The width, one number or one per dimension (dim,).
+        p: The power of gennorm.
+        kappa: The concentration κ of vmf, at least 0.
+        precision: The diagonal of Λ, one number or one per dimension (dim,).
+        threshold: How far from the sphere rejected_normal keeps a draw.
+        only: The dimensions that change, counted from 0; all by default.
+
+    Returns:
+        A `Conditional`: its `sample(z, uniform)` draws a positive (n, dim) for every row of z (n, dim).
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import latents
+        >>> made = latents.conditional("normal", latents.Box(3), sigma=0.1, only=[0, 2])
+        >>> uniform = latents.uniforms(np.random.default_rng(0))
+        >>> z = latents.marginal("uniform", latents.Box(3)).sample(1000, uniform)
+        >>> np.abs(made.sample(z, uniform) - z).mean(axis=0).round(2).tolist()
+        [0.08, 0.0, 0.08]
     """
     moving = tuple(range(space.dim)) if only is None else tuple(only)
     for k in moving:
@@ -125,7 +147,26 @@ class Marginal:
 def marginal(
     name: str, space: Space, *, sigma: float | Sequence[float] | None = None, p: float = 3.0, kappa: float | None = None
 ) -> Marginal:
-    """p(z) by name: uniform, or one of the conditionals around the space's centre (see `conditional`)."""
+    """Return p(z) by name: uniform, or one of the conditionals around the space's centre (see `conditional`).
+
+    Args:
+        name: uniform, normal, laplace, gennorm or vmf, or on a product one for each factor, joined by commas.
+        space: Where the latents live, of dim dimensions.
+        sigma: The width, one number or one per dimension (dim,).
+        p: The power of gennorm.
+        kappa: The concentration κ of vmf, at least 0.
+
+    Returns:
+        A `Marginal`: its `sample(n, uniform)` draws latents (n, dim).
+
+    Example:
+        >>> import torch
+        >>> from ident3d import latents
+        >>> uniform = latents.uniforms(torch.Generator().manual_seed(0), like=torch.zeros(()))
+        >>> z = latents.marginal("vmf", latents.Sphere(5), kappa=10).sample(100, uniform)
+        >>> z.shape, bool(torch.allclose(z.norm(dim=1), torch.ones(100)))
+        (torch.Size([100, 5]), True)
+    """
     for single in name.split(","):
         if single not in MARGINALS:
             raise unknown("marginal", single, MARGINALS)
@@ -135,7 +176,23 @@ def marginal(
 
 
 def uniforms(generator: Any, like: Array | None = None) -> c.Uniforms:
-    """U[0, 1) of any shape from a NumPy Generator, or a torch.Generator and a tensor of the wanted type and device."""
+    """Return a function from a shape to U[0, 1) variates.
+
+    They come from a NumPy Generator, or from a torch.Generator and a tensor of the wanted type and device.
+
+    Args:
+        generator: A `numpy.random.Generator` or a `torch.Generator`.
+        like: An array that shows the type and the device of the variates; torch needs one.
+
+    Returns:
+        A function from a shape to variates.
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import latents
+        >>> latents.uniforms(np.random.default_rng(0))((2, 3)).shape
+        (2, 3)
+    """
     if hasattr(generator, "random"):
         dtype = np.float64 if like is None else like.dtype
         return lambda shape: generator.random(shape, dtype)

@@ -28,19 +28,6 @@ def difference_cdf(conditional: Conditional, differences: ArrayLike, anchors: Ar
     return np.stack([np.searchsorted(column, delta, side="right") / len(column) for column in drawn.T], axis=1)
 
 
-def difference_quantiles(conditional: Conditional, q: ArrayLike, anchors: ArrayLike | None = None) -> Float64:
-    """The δ that |z̃_k - z_k| stays below with probability q, shape (len(q), dim)."""
-    q = np.asarray(q, np.float64)
-    if not _on_a_line(conditional):
-        quantiles: Float64 = np.quantile(_drawn(conditional, anchors), q, axis=0)
-        return quantiles
-    columns = []
-    for k in range(conditional.space.dim):
-        grid = _grid(conditional, k)
-        columns.append(np.interp(q, _line_cdf(conditional, k, grid, anchors), grid))
-    return np.stack(columns, axis=1)
-
-
 def expected_abs_difference(conditional: Conditional, anchors: ArrayLike | None = None) -> Float64:
     """E|z̃_k - z_k| = ∫ P(|z̃_k - z_k| > δ) dδ for every dimension k."""
     if not _on_a_line(conditional):
@@ -99,7 +86,7 @@ def _uniform_points(space: Space) -> Float64:
         return np.concatenate([_uniform_points(part) for part in space.parts], axis=1)
     if isinstance(space, Unbounded):
         return np.zeros((DRAWS, space.dim))
-    # A seed for each shape, lest the factors of a product share their draws.
+    # A seed for each shape: the factors of a product must not share their draws.
     draw = uniforms(np.random.default_rng([1, space.dim]))
     points: Float64 = by_name("uniform", space).sample(np.zeros((DRAWS, space.dim)), draw)
     return points

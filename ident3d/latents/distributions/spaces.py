@@ -1,15 +1,25 @@
 """Where latents live: a box, the unit sphere, the whole of R^d, and products of these."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError
 
 
 @dataclass(frozen=True)
 class Box:
-    """[low, high]^dim."""
+    """[low, high]^dim.
+
+    Args:
+        dim: The number of dimensions, at least 1.
+        low: The lower bound of every dimension.
+        high: The upper bound of every dimension.
+
+    Example:
+        >>> from ident3d import latents
+        >>> latents.Box(2, 0, 1).centre
+        (0.5, 0.5)
+    """
 
     dim: int
     low: float = -1.0
@@ -29,7 +39,16 @@ class Box:
 
 @dataclass(frozen=True)
 class Sphere:
-    """The unit sphere S^(dim-1) in R^dim."""
+    """The unit sphere S^(dim-1) in R^dim.
+
+    Args:
+        dim: The number of coordinates, at least 2.
+
+    Example:
+        >>> from ident3d import latents
+        >>> latents.Sphere(3).centre
+        (1.0, 0.0, 0.0)
+    """
 
     dim: int
 
@@ -44,7 +63,16 @@ class Sphere:
 
 @dataclass(frozen=True)
 class Unbounded:
-    """R^dim."""
+    """R^dim.
+
+    Args:
+        dim: The number of dimensions, at least 1.
+
+    Example:
+        >>> from ident3d import latents
+        >>> latents.Unbounded(2).centre
+        (0.0, 0.0)
+    """
 
     dim: int
 
@@ -58,7 +86,16 @@ class Unbounded:
 
 @dataclass(frozen=True)
 class Product:
-    """The product of several spaces, their coordinates one after another."""
+    """The product of several spaces, their coordinates one after another.
+
+    Args:
+        parts: The factors.
+
+    Example:
+        >>> from ident3d import latents
+        >>> latents.Product((latents.Box(3), latents.Sphere(8))).dim
+        11
+    """
 
     parts: tuple["Box | Sphere | Unbounded", ...]
 
@@ -79,22 +116,6 @@ class Product:
 
 Factor: TypeAlias = Box | Sphere | Unbounded
 Space: TypeAlias = Factor | Product
-
-
-def space(name: str, dim: int | Sequence[int]) -> Space:
-    """A space by name: "box", "sphere", "unbounded", or a product such as "box*sphere" with a dim for each factor."""
-    kinds = {"box": Box, "sphere": Sphere, "unbounded": Unbounded}
-    factors = name.split("*")
-    dims = [dim] if isinstance(dim, int) else list(dim)
-    for factor in factors:
-        if factor not in kinds:
-            raise unknown("latent space", factor, kinds)
-    if len(dims) != len(factors):
-        raise UserError(
-            f"The space {name} has {len(factors)} factors, so it takes as many dimensions, not {len(dims)}."
-        )
-    made = [kinds[factor](d) for factor, d in zip(factors, dims, strict=True)]
-    return made[0] if len(made) == 1 else Product(tuple(made))
 
 
 def _check_dim(dim: int, least: int) -> None:

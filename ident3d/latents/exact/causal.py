@@ -38,7 +38,12 @@ class Node:
 
 @dataclass(frozen=True)
 class CausalModel:
-    """Nodes in the order of NAMES, and the classes that images take in turn."""
+    """Nodes in the order of NAMES, and the classes that images take in turn.
+
+    Args:
+        classes: The names of the classes.
+        nodes: Name of a latent → how it is drawn.
+    """
 
     classes: tuple[str, ...]
     nodes: Mapping[str, Node]
@@ -98,7 +103,16 @@ class CausalModel:
 
 
 def published_model() -> CausalModel:
-    """The graph of Causal3DIdent."""
+    """Return the graph of Causal3DIdent.
+
+    Returns:
+        The model.
+
+    Example:
+        >>> from ident3d import latents
+        >>> len(latents.published_model().classes)
+        7
+    """
     return _parsed(published_text())
 
 
@@ -108,7 +122,23 @@ def published_text() -> str:
 
 
 def load_model(path: Path) -> CausalModel:
-    """A graph from a TOML file (see causal3dident.toml for the form)."""
+    """Return the causal model that a TOML file holds; causal3dident.toml shows the form.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The model.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from ident3d import latents
+        >>> path = Path(tempfile.mkdtemp(), "own.toml")
+        >>> _ = path.write_text('classes = ["Teapot"]\\n[y]\\nmean = "0.5 * x"\\nsd = 0.1')
+        >>> latents.load_model(path).edges
+        [('x', 'y')]
+    """
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise UserError(f"{path} is too large for a graph file ({LARGEST_FILE // 1000} kB at most).")

@@ -35,7 +35,21 @@ def words(seed: int, split: str, start: int, count: int) -> NDArray[np.uint64]:
 
 
 def noise_seed(seed: int, split: str, index: int) -> int:
-    """The 31-bit seed of Cycles' sampling noise for one image, from a stream of its own."""
+    """Return the 31-bit seed of Cycles' sampling noise for one image, from a stream of its own.
+
+    Args:
+        seed: The dataset's seed.
+        split: "train" or "test".
+        index: The image's number.
+
+    Returns:
+        A whole number from 0 to 2**31 - 1.
+
+    Example:
+        >>> from ident3d import latents
+        >>> latents.noise_seed(0, "train", 7) == latents.noise_seed(0, "train", 7) != latents.noise_seed(0, "test", 7)
+        True
+    """
     if index < 0:
         raise UserError(f"Images are numbered from 0; there is no image {index}.")
     return int(np.random.Philox(key=_key(seed, split, "noise"), counter=index).random_raw() >> 33)

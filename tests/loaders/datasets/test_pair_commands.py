@@ -38,7 +38,7 @@ def test_pack(path: Path) -> None:
 
 
 def test_pairs_prints_and_plots_what_finite_data_does(path: Path, tmp_path: Path) -> None:
-    figures = as_json("pairs", path, "--count", 4000, "--out", tmp_path / "plot.png")
+    figures = as_json("pairs", path, "--pairs", 4000, "--out", tmp_path / "plot.png")
     assert len(figures["latents"]) == 10
     for row in figures["latents"]:
         # E|z̃ - z| of a normal of width .1 truncated to the box around a uniform z; few images make it much wider
@@ -48,14 +48,14 @@ def test_pairs_prints_and_plots_what_finite_data_does(path: Path, tmp_path: Path
     picture = np.asarray(Image.open(tmp_path / "plot.png").convert("RGB"))
     assert picture.shape[0] > 400
     assert (np.abs(picture.astype(int) - [192, 57, 43]).max(axis=2) < 10).sum() > 500  # the red line is drawn
-    table = run("pairs", path, "--count", 500).stdout
+    table = run("pairs", path, "--pairs", 500).stdout
     assert "300 images, search exact" in table
     assert (tmp_path / "set-pairs.png").is_file()
 
 
 def test_realised_pairs_are_as_asked_where_images_are_dense(tmp_path: Path) -> None:
     path = make_dataset(tmp_path / "set", 300)
-    figures = as_json("pairs", path, "--cond", "uniform", "--sigma", 2, "--count", 3000)
+    figures = as_json("pairs", path, "--cond", "uniform", "--sigma", 2, "--pairs", 3000)
     # so wide a draw is hardly changed by going to the nearest of 300 images, but for the edges they do not reach
     assert np.mean([row["realised_mean"] / row["asked_mean"] for row in figures["latents"]]) == pytest.approx(
         0.9, abs=0.1
@@ -63,11 +63,11 @@ def test_realised_pairs_are_as_asked_where_images_are_dense(tmp_path: Path) -> N
 
 
 def test_uniform_without_a_width_and_a_precision(path: Path, tmp_path: Path) -> None:
-    words = ("--count", 500, "--out", tmp_path / "plot.png")
+    words = ("--pairs", 500, "--out", tmp_path / "plot.png")
     figures = as_json("pairs", path, "--cond", "uniform", "--sigma", "none", *words)
     assert figures["latents"][0]["asked_mean"] == pytest.approx(2 / 3, abs=0.02)  # independent of z
     periodic = make_dataset(tmp_path / "periodic", 100, scene="3dident-periodic")
-    figures = as_json("pairs", periodic, "--cond", "normal,rejected_normal", "--precision", 10, *words)
+    figures = as_json("pairs", periodic, "--cond", "normal,rejected_normal", "--lambda", 10, *words)
     assert len(figures["latents"]) == 11
 
 
@@ -99,7 +99,7 @@ def test_export_and_import(path: Path, tmp_path: Path) -> None:
         (("pairs", "{}/set", "--sigma", "0"), "sigma must be positive"),
         (("pairs", "{}/set", "--only", "huees"), "Did you mean 'hues'"),
         (("pairs", "{}/set", "--sigma", "wide"), "takes a number, or none"),
-        (("pairs", "{}/set", "--count", "0"), "At least one pair"),
+        (("pairs", "{}/set", "--pairs", "0"), "At least one pair"),
         (("pairs", "{}/set", "--same-class"), "have no classes"),
         (("index", "{}/set", "--search", "fast"), "There is no search 'fast'"),
         (("import", "{}/nowhere", "{}/out"), "There is no folder or archive"),

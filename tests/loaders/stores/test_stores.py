@@ -24,7 +24,6 @@ from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import TEMPORARY
 from ident3d.loaders.layouts.exporting import export
 from ident3d.loaders.layouts.importing import import_
-from ident3d.loaders.stores import bounded
 from ident3d.loaders.stores import cache as cached
 from ident3d.loaders.stores.cache import ENTRIES, ORIGIN
 from ident3d.loaders.stores.store import Store, store_or_folder
@@ -202,7 +201,7 @@ def test_the_least_recently_used_copies_make_room(
     upload(folder, store)
     here, there = ImageDataset(folder), ImageDataset(store.url)
     sizes = [entry.bytes for entry in open_folder(folder).entries]
-    monkeypatch.setenv(bounded.VARIABLE, str(2.5 * max(sizes) / 1e9))
+    monkeypatch.setenv(cached.BOUND_VARIABLE, str(2.5 * max(sizes) / 1e9))
     copies = cache / "ident3d" / "objects"
 
     def read(shard: int) -> set[str]:
@@ -212,7 +211,7 @@ def test_the_least_recently_used_copies_make_room(
 
     there.images([0])
     assert [len(read(shard)) for shard in range(5)] == [1, 2, 3, 4, 5]  # all of them are new
-    monkeypatch.setattr(bounded, "MOMENT_SECONDS", 0.0)
+    monkeypatch.setattr(cached, "MOMENT_SECONDS", 0.0)
     (copies / open_folder(folder).entries[4].sha256 / "00004.h5").unlink()
     assert read(4) == {"00003.h5", "00004.h5"}
     assert read(3) == {"00003.h5", "00004.h5"}
@@ -220,23 +219,23 @@ def test_the_least_recently_used_copies_make_room(
     assert not [folder for folder in copies.iterdir() if not any(folder.iterdir())]
     np.testing.assert_array_equal(there.images(range(8)), here.images(range(8)))  # it is gone, but was open
     assert read(1) == {"00003.h5", "00001.h5"}
-    monkeypatch.setenv(bounded.VARIABLE, "much")
-    with pytest.raises(UserError, match="IDENT3D_CACHE_GB takes a number of gigabytes, as in 200, not 'much'"):
+    monkeypatch.setenv(cached.BOUND_VARIABLE, "much")
+    with pytest.raises(UserError, match=r"IDENT3D_CACHE_GB.*'much'"):
         read(0)
 
 
 def test_processes_that_make_room_at_the_same_time_do_not_stumble(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(bounded.VARIABLE, "0")
-    monkeypatch.setattr(bounded, "MOMENT_SECONDS", 0.0)
+    monkeypatch.setenv(cached.BOUND_VARIABLE, "0")
+    monkeypatch.setattr(cached, "MOMENT_SECONDS", 0.0)
 
     def fill(reader: int) -> None:
         for number in range(50):
             folder = tmp_path / "objects" / f"{reader}-{number}"
             folder.mkdir(parents=True)
             (folder / "00000.h5").write_bytes(bytes(10))
-            bounded.add(tmp_path / "objects", 10)
+            cached.hold_to_bound(tmp_path / "objects", 10)
 
     with ThreadPoolExecutor(4) as readers:
         list(readers.map(fill, range(4)))

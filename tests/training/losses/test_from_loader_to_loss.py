@@ -15,7 +15,7 @@ from ident3d.training.encoders.image_encoder import Encoder, parameter_groups
 from ident3d.training.encoders.output_spaces import Box, OutputSpace, Sphere
 from ident3d.training.losses.contrastive import delta_contrastive, hard_negatives, two_view_info_nce
 from ident3d.training.losses.similarities import minus_power
-from ident3d.training.views.augmentations import Augmentation
+from ident3d.training.views.choice import Augmentation
 from ident3d.training.views.pixels import Pixels
 from ident3d.training.views.views import AugmentedViews, MakeViews, PairViews
 

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from ident3d.errors import UserError
-from ident3d.training.views.augmentations import Augmentation, augment_pair, turned
+from ident3d.training.views.augmentations import augment_pair, turned
+from ident3d.training.views.choice import Augmentation
 from ident3d.training.views.pixels import Pixels
 from ident3d.training.views.views import AugmentedViews, PairViews
 

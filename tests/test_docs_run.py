@@ -1,0 +1,74 @@
+"""The tutorials and the README's Python are run as they stand: every bash and Python block, in order, in a folder."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from synthetic import make_dataset
+
+TOP = Path(__file__).parent.parent
+TUTORIALS = TOP / "docs" / "tutorial"
+BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def run_page(page: Path, folder: Path) -> None:
+    """Run the page's blocks. Python ones share their names, as in one session; the first that fails ends the page."""
+    script, blocks = ["import subprocess"], BLOCK.findall(page.read_text(encoding="utf-8"))
+    assert blocks
+    for language, block in blocks:
+        shell = f"subprocess.run(['bash', '-euo', 'pipefail', '-c', {block!r}], check=True)"
+        script.append(block if language == "python" else shell)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env=environment,
+    )
+    assert done.returncode == 0, f"{page.name}:\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the first tutorial leaves, which the second and the third go on with."""
+    folder = tmp_path_factory.mktemp("tutorial")
+    run_page(TUTORIALS / "1-render-and-look.md", folder)
+    return folder
+
+
+@pytest.mark.bpy
+def test_render_and_look(rendered: Path) -> None:
+    for name in ("preview.png", "traverse.png", "train/dataset.json", "test/dataset.json"):
+        assert (rendered / name).is_file(), name
+
+
+@pytest.mark.bpy
+def test_pairs(rendered: Path) -> None:
+    run_page(TUTORIALS / "2-pairs.md", rendered)
+    assert (rendered / "pairs.png").is_file()
+
+
+@pytest.mark.bpy
+def test_train_and_read_the_report(rendered: Path) -> None:
+    run_page(TUTORIALS / "3-train-and-read-the-report.md", rendered)
+    for name in ("run/report.html", "run/evaluation.json", "codes.h5"):
+        assert (rendered / name).is_file(), name
+
+
+def test_score_your_own_codes(tmp_path: Path) -> None:
+    run_page(TUTORIALS / "4-score-your-own-codes.md", tmp_path)
+    assert (tmp_path / "scores.png").is_file()
+
+
+def test_the_readmes_python(tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
+    make_dataset(tmp_path / "demo" / "train", 96, size=32, shard_size=32)
+    make_dataset(tmp_path / "demo" / "test", 64, size=32, shard_size=32, split="test")
+    run_page(TOP / "README.md", tmp_path)
+    assert (tmp_path / "demo" / "short" / "evaluation.json").is_file()

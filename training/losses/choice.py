@@ -1,0 +1,85 @@
+"""Which loss goes with which space and numbers: the rules that the settings of both trainers share. No torch."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from ident3d.errors import UserError, unknown
+
+LOSSES: Final = ("infonce", "delta", "simclr", "au", "aninfonce", "mse")
+WITH_POWER: Final = ("delta", "au")
+WITH_TEMPERATURE: Final = ("infonce", "delta", "simclr")
+ALPHA: Final = 0.5
+
+# whose codes an anchor is compared with: all anchors of the batch, itself among them, or all but itself
+NEGATIVES: Final = ("batch", "others")
+WITH_NEGATIVES: Final = ("infonce", "delta")
+
+# numbers of either trainer's settings, by what they must be
+AT_LEAST_ONE: Final = ("batch", "steps", "chunk", "dim", "hard_count")
+POSITIVE: Final = (
+    "lr", "space_lr", "lambda_lr", "sigma", "cond_p", "marginal_sigma", "tau", "bound", "radius",
+)  # fmt: skip
+NOT_NEGATIVE: Final = ("kappa", "marginal_kappa")
+
+
+def check_name(kind: str, name: str, known: Iterable[str]) -> None:
+    """Raise UserError if the name is not among the known ones."""
+    if name not in (names := list(known)):
+        raise unknown(kind, name, names)
+
+
+def check_loss(
+    loss: str, space: str, *, supervised: bool, model_p: float | None, tau: float, alpha: float, negatives: str
+) -> None:
+    """Raise UserError if the loss does not exist, does not fit the output space, or takes no such number."""
+    is_own = ":" in loss
+    if not is_own and loss not in LOSSES:
+        raise unknown("loss", loss, [*LOSSES, "package.module:name"])
+    check_name("set of negatives", negatives, NEGATIVES)
+    if (loss == "mse") != supervised and not is_own:
+        raise UserError("--loss mse and --supervised belong together.")
+    if loss == "delta" and space == "sphere":
+        raise UserError("--loss delta is for --space box or unbounded; on the sphere take --loss infonce.")
+    if loss == "infonce" and space != "sphere":
+        raise UserError(f"--loss infonce compares directions: take --space sphere, or --loss delta on {space}.")
+    if loss == "simclr" and "box" in space:
+        raise UserError(f"--loss simclr compares directions: take --space sphere or unbounded, not {space}.")
+    for option, is_given, losses in (
+        ("--model-p", model_p is not None, WITH_POWER),
+        ("--tau", tau != 1, WITH_TEMPERATURE),
+        ("--alpha", alpha != ALPHA, ("au",)),
+        ("--negatives others", negatives == "others", WITH_NEGATIVES),
+    ):
+        if is_given and loss not in losses:
+            raise UserError(f"{option} is for --loss {', '.join(losses)}, not for {loss}.")
+
+
+def power_of(loss: str, model_p: float | None) -> float | None:
+    """Return the power p of the loss, by default 2; None for a loss without one."""
+    return 2.0 if model_p is None and loss in WITH_POWER else model_p
+
+
+def check_ranges(settings: object, *, supervised: bool) -> None:
+    """Raise UserError for the first number of the settings that is out of its range. None is in every range."""
+    for names, least, is_open, wanted in (
+        (AT_LEAST_ONE, 1, False, "at least 1"),
+        (POSITIVE, 0, True, "a number above 0"),
+        (NOT_NEGATIVE, 0, False, "a number of at least 0"),
+        (("model_p",), 1, False, "a number of at least 1"),
+    ):
+        for name in names:
+            value = getattr(settings, name, None)
+            if value is not None and not (least <= value < float("inf") and (value > least or not is_open)):
+                raise UserError(f"--{name.replace('_', '-')} is {wanted}, not {value:g}.")
+    alpha, batch, seed = (getattr(settings, name) for name in ("alpha", "batch", "seed"))
+    if not 0 <= alpha <= 1:
+        raise UserError(f"--alpha is a share from 0 to 1, not {alpha:g}.")
+    if batch < 2 and not supervised:
+        raise UserError(f"--batch is at least 2 pairs, not {batch}: the others are the negatives.")
+    check_seed(seed)
+
+
+def check_seed(seed: int) -> None:
+    """Raise UserError if the seed is not a whole number that fits into 63 bits."""
+    if not 0 <= seed < 2**63:
+        raise UserError(f"--seed is a whole number from 0 to 2**63 - 1, not {seed}.")

@@ -250,7 +250,7 @@ def test_front_door_loads_neither_torch_nor_bpy(code: str) -> None:
     [
         "from ident3d import Settings, MixingSettings",
         "import ident3d.training.experiments.experiment",
-        "import ident3d.training.experiments.mixing_tables",
+        "import ident3d.training.experiments.by_name",
     ],
 )
 def test_settings_and_experiments_need_no_torch(code: str) -> None:

@@ -3,8 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from tabulate import tabulate
-
+from ident3d.bench.measure import Column, table
 from ident3d.farm.bpy_libraries import require_bpy
 from ident3d.latents import World, draw
 from ident3d.latents.exact.names import CLASSES
@@ -34,9 +33,13 @@ class ClassBench:
     classes: tuple[ClassCost, ...]
 
     def table(self) -> str:
-        rows = [(c.name, f"{c.triangles:,}", f"{c.cpu_seconds:.3f}", f"{c.ratio:.2f}") for c in self.classes]
-        headers = ("class", "triangles", "CPU s/image", f"this / {MADE_IN_CODE}")
-        return tabulate(rows, headers=headers, disable_numparse=True)
+        columns: list[Column] = [
+            ("class", "{0.name}"),
+            ("triangles", "{0.triangles:,}"),
+            ("CPU s/image", "{0.cpu_seconds:.3f}"),
+            (f"this / {MADE_IN_CODE}", "{0.ratio:.2f}"),
+        ]
+        return table(self.classes, columns, style="simple")
 
 
 def bench_classes(
@@ -44,7 +47,7 @@ def bench_classes(
 ) -> ClassBench:
     """Render the same `images` latents in each class with one thread, class by class in turn as a dataset does.
 
-    So the cost of bringing another mesh on the stage, which every image pays, is part of it.
+    The time includes bringing another mesh on the stage, which every image of such a dataset pays.
     """
     require_bpy()
     from ident3d.blender_scenes.studio import Studio
@@ -55,17 +58,18 @@ def bench_classes(
     total = (images + 1) * len(CLASSES)
     with Studio(size=size, quality=quality) as studio, progress_bar(total, "images", show=show_progress) as bar:
         add_meshes(studio, mesh_hashes(CLASSES))
+        # the first latents are rendered twice, once to warm up
         for i, row in enumerate([scene_latents[0], *scene_latents]):
             for name in CLASSES:
                 start = time.process_time()
                 studio.render(row, seed=noise_seed(0, "test", i), mesh=name)
-                seconds[name] += time.process_time() - start if i else 0.0  # the first round warms up
+                seconds[name] += time.process_time() - start if i else 0.0
                 bar.update(1)
     return ClassBench(size, quality, images, costs(seconds, images))
 
 
 def costs(seconds: dict[str, float], images: int) -> tuple[ClassCost, ...]:
-    """Seconds in all, class by class, as costs."""
+    """Turn the seconds of each class into its cost."""
     return tuple(
         ClassCost(name, triangles(name), spent / images, spent / seconds[MADE_IN_CODE])
         for name, spent in seconds.items()
@@ -73,7 +77,7 @@ def costs(seconds: dict[str, float], images: int) -> tuple[ClassCost, ...]:
 
 
 def triangles(name: str) -> int:
-    """How many a mesh has, each of the teapot's quadrangles counted as two."""
+    """Return the number of triangles of a mesh; each of the teapot's quadrangles counts as two."""
     from ident3d.blender_scenes.teapot import teapot
 
     if name != MADE_IN_CODE:

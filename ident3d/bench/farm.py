@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tabulate import tabulate
-
+from ident3d.bench.measure import Column, table
 from ident3d.bench.processes import cpu_seconds, resident_mib, served
 from ident3d.errors import UserError
 from ident3d.farm.cluster import Cluster
@@ -48,30 +47,17 @@ class FarmBench:
 
     def table(self) -> str:
         base = self.runs[0].images_per_second
-        rows = [
-            (
-                run.kind,
-                run.workers,
-                run.images,
-                f"{run.images_per_second:.2f}",
-                f"{run.images_per_second / base:.2f}",
-                f"{run.cpu_per_image:.3f}",
-                f"{run.start_seconds:.1f}",
-                ", ".join(f"{mib:.0f} at {images}" for images, mib in run.memory_mib),
-            )
-            for run in self.runs
+        columns: list[Column] = [
+            ("run", "{0.kind}"),
+            ("workers", "{0.workers}"),
+            ("images", "{0.images}"),
+            ("images/s", "{0.images_per_second:.2f}"),
+            ("ratio", lambda run: f"{run.images_per_second / base:.2f}"),
+            ("CPU s an image", "{0.cpu_per_image:.3f}"),
+            ("s to first", "{0.start_seconds:.1f}"),
+            ("MiB a worker at images", lambda run: ", ".join(f"{mib:.0f} at {n}" for n, mib in run.memory_mib)),
         ]
-        heads = (
-            "run",
-            "workers",
-            "images",
-            "images/s",
-            "ratio",
-            "CPU s an image",
-            "s to first",
-            "MiB a worker at images",
-        )
-        return tabulate(rows, headers=heads, disable_numparse=True)
+        return table(self.runs, columns, style="simple")
 
 
 def bench_farm(
@@ -79,8 +65,8 @@ def bench_farm(
 ) -> FarmBench:
     """Render `images` images a worker with each number of workers; rates are between the first image and the last.
 
-    With `scheduler`, the same numbers of plain processes that know nothing of each other come first, and last the
-    workers of a scheduler begun as docs/how-to/cluster.md does.
+    With `scheduler`, the same numbers of independent plain processes come first, and last the workers of a scheduler
+    that is started as docs/how-to/cluster.md does.
     """
     recipe.check()
     if images < 10 or min(workers) < 1:
@@ -90,12 +76,12 @@ def bench_farm(
 
 
 def embedded(recipe: Recipe, workers: int, images: int) -> Run:
-    """The farm as `render` has it on one machine."""
+    """Measure the farm as `render` starts it on one machine."""
     return measure(recipe, workers, images, Cluster(), ())
 
 
 def of_a_scheduler(recipe: Recipe, workers: int, images: int) -> Run:
-    """The farm on the workers of another scheduler."""
+    """Measure the farm on the workers of a separate scheduler."""
     with served(workers) as there:
         run = measure(recipe, workers, images, Cluster(scheduler=there.address), (there.scheduler, *there.nannies))
     return replace(run, kind="of a scheduler")
@@ -106,7 +92,7 @@ def shard_images(images: int) -> int:
 
 
 def measure(recipe: Recipe, workers: int, images: int, cluster: Cluster, elsewhere: Sequence[int]) -> Run:
-    """One run of the farm into a scratch folder; `elsewhere` are its processes that are not children of this one."""
+    """Run the farm once into a scratch folder; `elsewhere` are its processes that are no children of this one."""
     total = workers * images
     marks = sorted({max(1, images // 10), images // 2, images})
     memory: dict[int, float] = {}
@@ -142,7 +128,7 @@ def measure(recipe: Recipe, workers: int, images: int, cluster: Cluster, elsewhe
         )
     if failures:
         raise UserError(f"The farm failed: {failures[0].reason}")
-    # the last images of a run are rendered by fewer workers than there are, so the rate leaves them out
+    # The last images of a run are rendered by fewer workers than there are, so the rate leaves them out.
     full = times[: max(2, total - 5 * workers)]
     rate = (len(full) - workers) / (full[-1] - full[workers - 1])
     used = (cpu[-1] - cpu[0]) / (total - workers)
@@ -153,7 +139,7 @@ ALONE = "import sys; from ident3d.bench.farm import render_alone; render_alone(s
 
 
 def alone(recipe: Recipe, workers: int, images: int) -> Run:
-    """So many processes of their own, each with a dataset of its own: what a farm can reach at best."""
+    """Render in plain processes, each with its own dataset: the most that a farm can reach."""
     with TemporaryDirectory() as scratch:
         folders = [Path(scratch) / str(number) for number in range(workers)]
         settings = recipe.settings(drawn(recipe.seed, recipe.split))

@@ -4,16 +4,13 @@ Every variant runs in a process of its own, torch on one thread. Ratios are of p
 the machine does not change; in one process the fastest batch counts.
 """
 
-import multiprocessing
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tabulate import tabulate
-
 from ident3d.bench.loading import MEMORY, Rate, Variant, measure
+from ident3d.bench.measure import Column, in_own_process, table
 from ident3d.bench.opening import Opening, measure_opening
 from ident3d.bench.search import SearchCost, measure_searches
 from ident3d.errors import UserError
@@ -46,24 +43,26 @@ class LoaderBench:
 
     def table(self) -> str:
         base = self.rates[0]
-        rows = []
-        for rate in self.rates:
-            ratio = f"{rate.pairs_per_cpu_second / base.pairs_per_cpu_second:.1f}"
+
+        def memory(rate: Rate) -> str:
+            goal = "" if rate is base else f" (goal {rate.allowed_mb:,.0f})"
+            return f"{rate.peak_mb:,.0f}{goal}"
+
+        def faster(rate: Rate) -> str:
             goal = f" (goal {rate.goal:g})" if rate.goal else ""
-            rows.append(
-                (
-                    rate.variant,
-                    f"{rate.pairs_per_second:,.0f}",
-                    f"{rate.pairs_per_cpu_second:,.0f}",
-                    ratio + goal,
-                    f"{rate.peak_mb:,.0f}" + ("" if rate is base else f" (goal {rate.allowed_mb:,.0f})"),
-                )
-            )
-        headers = ("variant", "pairs/s", "pairs/CPU-s", "times baseline", "peak MB above idle")
+            return f"{rate.pairs_per_cpu_second / base.pairs_per_cpu_second:.1f}{goal}"
+
+        columns: list[Column] = [
+            ("variant", "{0.variant}"),
+            ("pairs/s", "{0.pairs_per_second:,.0f}"),
+            ("pairs/CPU-s", "{0.pairs_per_cpu_second:,.0f}"),
+            ("times baseline", faster),
+            ("peak MB above idle", memory),
+        ]
         parts = [
             f"{self.batch} pairs a batch, {self.images:,} images of {self.size}x{self.size}, "
             "all in the page cache: no figure includes a disk",
-            tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True),
+            table(self.rates, columns),
             MEMORY,
         ]
         none, two = (next(r for r in self.rates if r.variant == v.name) for v in (VARIANTS[1], VARIANTS[5]))
@@ -103,26 +102,8 @@ def bench_loader(
             in_own_process(measure, str(data.parts[0].path), str(folder / "png"), v, batch, batches) for v in VARIANTS
         )
         searches = measure_searches(search_images, folder) if search_images else ()
-        openings = measure_opening(data, opening_images, batch, folder, in_own_process) if opening_images else ()
+        openings = measure_opening(data, opening_images, batch, folder) if opening_images else ()
     return LoaderBench(len(data), data.size, batch, rates, searches, openings)
-
-
-def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The function's result, from a fresh process."""
-    receive, send = multiprocessing.Pipe(duplex=False)
-    child = multiprocessing.get_context("spawn").Process(target=answer, args=(send, function, arguments))
-    child.start()
-    send.close()
-    try:
-        result = receive.recv()
-    except EOFError:
-        raise RuntimeError(f"the process that measures {function.__name__} died") from None
-    child.join()
-    return result
-
-
-def answer(send: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    send.send(function(*arguments))
 
 
 def write_pictures(data: ImageDataset, folder: Path) -> None:

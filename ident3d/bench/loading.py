@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from ident3d.bench.memory import MB, Peak, together_mb
+from ident3d.bench.processes import cpu_seconds
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 
-PREFETCH = 1  # batches that each worker fetches ahead
+# batches that each worker fetches ahead
+PREFETCH = 1
 MEMORY = """\
 Memory is that of the process and its workers, each page counted once however many share it (proportional set sizes,
 added up), above what they take when the dataset is open and batches of one pair were loaded. The consumer drops a batch
@@ -48,24 +50,27 @@ class Rate:
 
 
 def measure(path: str, pictures: str, variant: Variant, batch: int, batches: int) -> Rate:
-    """Run one variant in this process: first watched for memory, which also warms it up, then timed."""
+    """Measure one variant in this process: first its memory, which also warms it up, then its time."""
     import torch
 
     torch.set_num_threads(1)
     source = batches_of(path, Path(pictures), variant, batch)
-    next(source)  # everything is open, one pair was loaded
+    # after this everything is open and one pair was loaded
+    next(source)
     idle = together_mb()
     with Peak() as peak:
-        for _ in range(batches + 6 * variant.workers):  # each worker comes to know all of the shared memory
+        # so many that each worker has touched all of the shared memory
+        for _ in range(batches + 6 * variant.workers):
             size = sum(tensor.nbytes for tensor in next(source))
     steps = []
-    before, begun = cpu_seconds(), time.perf_counter()
+    before, begun = cpu_seconds([os.getpid()]), time.perf_counter()
     for _ in range(batches):
         start = time.process_time()
         next(source)
         steps.append(time.process_time() - start)
-    clock, spent = time.perf_counter() - begun, cpu_seconds() - before
-    source.close()  # ends the workers
+    clock, spent = time.perf_counter() - begun, cpu_seconds([os.getpid()]) - before
+    # ends the workers
+    source.close()
     mean = max(spent / batches, 1e-9)
     each = mean if variant.workers else max(min(steps), 1e-9)
     allowed = (variant.workers * PREFETCH + 2) * size / MB
@@ -75,7 +80,7 @@ def measure(path: str, pictures: str, variant: Variant, batch: int, batches: int
 
 
 def batches_of(path: str, pictures: Path, variant: Variant, batch: int) -> Generator[list[Any], None, None]:
-    """Batches [x, x̃] without end, after an empty one once everything is open."""
+    """Yield an empty batch once everything is open, then batches [x, x̃] without end."""
     if variant.kind == "png":
         yield from as_the_papers_do(path, pictures, batch)
     import torch
@@ -85,7 +90,8 @@ def batches_of(path: str, pictures: Path, variant: Variant, batch: int) -> Gener
     from ident3d.training.views.pixels import Pixels
 
     data = PairDataset(path, packed=variant.kind == "packed", length=100)
-    data.batch(np.arange(200))  # also teaches it where the images lie
+    # from the first batch on it knows where the images lie
+    data.batch(np.arange(200))
     small: Any = iter(make_loader(data, 1, workers=variant.workers))
     next(small)
     yield []
@@ -101,7 +107,7 @@ def batches_of(path: str, pictures: Path, variant: Variant, batch: int) -> Gener
 
 
 def as_the_papers_do(path: str, pictures: Path, batch: int) -> Iterator[list[Any]]:
-    """Sample by sample: a draw from marginal and conditional, each searched alone, and two PNG files."""
+    """Yield batches made sample by sample: two draws, each searched alone, and two PNG files."""
     import faiss
     import torch
     from PIL import Image
@@ -136,11 +142,3 @@ def as_the_papers_do(path: str, pictures: Path, batch: int) -> Iterator[list[Any
             both[0].append(picture(anchor))
             both[1].append(picture(nearest(drawn, anchor)))
         yield [torch.stack(images) for images in both]
-
-
-def cpu_seconds() -> float:
-    """CPU time of this process and its children."""
-    import psutil
-
-    own = psutil.Process(os.getpid())
-    return float(sum(sum(process.cpu_times()[:2]) for process in (own, *own.children(recursive=True))))

@@ -1,30 +1,24 @@
-"""Time and peak memory of the fused losses beside the plain form that holds all B×B×d differences at once."""
+"""Time and peak memory of the fused losses next to the plain form that holds all B×B×d differences at once."""
 
-import json
-import os
-import resource
-import subprocess
-import sys
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import torch
-from tabulate import tabulate
 from torch import Tensor
 
+from ident3d.bench.measure import Column, in_own_process, least_cpu_seconds, table
+from ident3d.bench.memory import MIB, high_water_bytes, resident_bytes
 from ident3d.errors import UserError
 from ident3d.progress import progress_bar
+from ident3d.training.loop.devices import torch_threads
 from ident3d.training.losses.contrastive import delta_contrastive, info_nce
 
-MIB = 2**20
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def naive_delta(z: Tensor, z_tilde: Tensor, p: int) -> Tensor:
-    """L_δ-contr as it is written down: every difference of every pair of codes."""
+    """Return L_δ-contr as it is written down, with every difference of every pair of codes."""
     differences = z[:, None] - z
     negative = -(differences.square() if p == 2 else differences.abs().pow(p)).sum(2)
     positive = -(z - z_tilde).abs().pow(p).sum(1)
@@ -32,7 +26,7 @@ def naive_delta(z: Tensor, z_tilde: Tensor, p: int) -> Tensor:
 
 
 def naive_sphere(z: Tensor, z_tilde: Tensor) -> Tensor:
-    """L_contr by one B×B matrix product, the form that everyone writes."""
+    """Return L_contr by one B×B matrix product, the usual form."""
     positive = (z * z_tilde).sum(1)
     return torch.cat([z @ z.T, positive[:, None]], 1).logsumexp(1) - positive
 
@@ -56,7 +50,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class LossBench:
-    """Per loss the plain form's cost and ours."""
+    """The cost of the plain form and of ours, for each loss."""
 
     pairs: int
     dim: int
@@ -64,21 +58,17 @@ class LossBench:
     costs: dict[str, tuple[Cost, Cost]]
 
     def table(self) -> str:
-        rows = [
-            (
-                name,
-                f"{plain.seconds:.3f}",
-                f"{ours.seconds:.3f}",
-                f"{plain.seconds / ours.seconds:.1f}",
-                f"{plain.peak_mib:.0f}",
-                f"{ours.peak_mib:.0f}",
-                f"{plain.peak_mib / ours.peak_mib:.0f}",
-            )
-            for name, (plain, ours) in self.costs.items()
+        columns: list[Column] = [
+            ("loss", "{0[0]}"),
+            ("plain CPU s", "{0[1].seconds:.3f}"),
+            ("ours CPU s", "{0[2].seconds:.3f}"),
+            ("times faster", lambda row: f"{row[1].seconds / row[2].seconds:.1f}"),
+            ("plain MiB", "{0[1].peak_mib:.0f}"),
+            ("ours MiB", "{0[2].peak_mib:.0f}"),
+            ("times less", lambda row: f"{row[1].peak_mib / row[2].peak_mib:.0f}"),
         ]
-        headers = ("loss", "plain CPU s", "ours CPU s", "times faster", "plain MiB", "ours MiB", "times less")
-        heading = f"{self.pairs} pairs, d = {self.dim}, float32, loss and gradient, {self.threads} thread(s)\n\n"
-        return heading + tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True)
+        heading = f"{self.pairs} pairs, d = {self.dim}, float32, loss and gradient, {self.threads} thread(s)"
+        return f"{heading}\n\n{table([(name, *forms) for name, forms in self.costs.items()], columns)}"
 
 
 def bench_losses(*, pairs: int = 4096, dim: int = 10, threads: int = 1, repeats: int = 3) -> LossBench:
@@ -86,35 +76,24 @@ def bench_losses(*, pairs: int = 4096, dim: int = 10, threads: int = 1, repeats:
     if min(pairs, dim, threads, repeats) < 1:
         raise UserError("A loss is measured on at least one pair, dimension, thread and repeat.")
     costs: dict[str, tuple[Cost, Cost]] = {}
-    with progress_bar(2 * len(LOSSES), "measurements") as bar:
+    with progress_bar(len(LOSSES), "losses") as bar:
         for name in LOSSES:
-            forms = []
-            for form in (0, 1):
-                forms.append(measured_apart(name, form, pairs, dim, threads, repeats))
-                bar.update()
-            costs[name] = (forms[0], forms[1])
+            costs[name] = (
+                measured_apart(name, 0, pairs, dim, threads, repeats),
+                measured_apart(name, 1, pairs, dim, threads, repeats),
+            )
+            bar.update()
     return LossBench(pairs, dim, threads, costs)
 
 
-def measured_apart(name: str, form: int, *numbers: int) -> Cost:
-    """`measure` in a new process: the high-water mark of memory never falls within one."""
-    arguments = json.dumps([name, form, *numbers])
-    code = "import sys, json; from ident3d.bench import losses; losses.main(*json.loads(sys.argv[1]))"
-    done = subprocess.run([sys.executable, "-c", code, arguments], capture_output=True, text=True, check=False)
-    if done.returncode:
-        reason = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}, out of memory perhaps"]
-        raise UserError(f"{name} could not be measured: {reason[0]}")
-    return Cost(**json.loads(done.stdout.splitlines()[-1]))
+def measured_apart(name: str, form: int, pairs: int, dim: int, threads: int, repeats: int) -> Cost:
+    """Measure one form of a loss in a process of its own."""
+    cost: Cost = in_own_process(measure, LOSSES[name][form], name == "InfoNCE", pairs, dim, threads, repeats)
+    return cost
 
 
-def main(name: str, form: int, pairs: int, dim: int, threads: int, repeats: int) -> None:
-    """Print one form's cost as JSON."""
-    torch.set_num_threads(threads)
-    print(json.dumps(asdict(measure(LOSSES[name][form], name == "InfoNCE", pairs, dim, repeats))))
-
-
-def measure(loss: Loss, on_sphere: bool, pairs: int, dim: int, repeats: int) -> Cost:
-    """Cost of one form in this process."""
+def measure(loss: Loss, on_sphere: bool, pairs: int, dim: int, threads: int = 1, repeats: int = 1) -> Cost:
+    """Measure one form in this process: the fastest of `repeats`."""
     generator = torch.Generator().manual_seed(0)
     z = torch.randn(pairs, dim, generator=generator)
     z_tilde = z + 0.1 * torch.randn(pairs, dim, generator=generator)
@@ -127,27 +106,11 @@ def measure(loss: Loss, on_sphere: bool, pairs: int, dim: int, repeats: int) -> 
         (gradient,) = torch.autograd.grad(value, leaf)
         return value.item(), gradient
 
-    step(min(pairs, 16))  # what is loaded at first use is no part of the loss
-    before = resident()
-    seconds = []
-    for _ in range(repeats):
-        start = time.process_time()
+    with torch_threads(threads):
+        # what is loaded at first use is no part of the loss
+        step(min(pairs, 16))
+        before = resident_bytes()
+        seconds = least_cpu_seconds(lambda _: step(pairs), repeats)
+        peak = high_water_bytes()
         value, gradient = step(pairs)
-        seconds.append(time.process_time() - start)
-    return Cost(min(seconds), max(high_water() - before, 1) / MIB, value, gradient.norm().item())
-
-
-def resident() -> int:
-    """Bytes of this process in memory now."""
-    status = Path("/proc/self/statm")
-    return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.exists() else high_water()
-
-
-def high_water() -> int:
-    """Most bytes of this process that ever were in memory."""
-    status = Path("/proc/self/status")
-    if status.exists():  # getrusage would count what the parent had before it started this process
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) * 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    return Cost(seconds, max(peak - before, 1) / MIB, value, gradient.norm().item())

@@ -1,13 +1,36 @@
-"""The memory that a process and its children take together, and the most of it over some time."""
+"""What memory this process takes, now and at most, alone and together with its children."""
 
 import os
+import resource
+import sys
 import threading
+from pathlib import Path
 
-MB = 1e6
+MB, MIB = 1e6, 2**20
+
+
+def resident_bytes() -> int:
+    """Return the bytes of this process that are in memory now."""
+    status = Path("/proc/self/statm")
+    return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.exists() else high_water_bytes()
+
+
+def high_water_bytes() -> int:
+    """Return the most bytes of this process that have been in memory at once."""
+    status = Path("/proc/self/status")
+    # getrusage would count what the parent had before it started this process
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def together_mb() -> float:
-    """Σ over this process and its children of their pages, each page divided by how many processes share it (PSS)."""
+    """Return the memory of this process and its children in MB.
+
+    Each page is divided by the number of processes that share it (PSS), so that shared batches count once.
+    """
     import psutil
 
     own = psutil.Process(os.getpid())
@@ -15,13 +38,14 @@ def together_mb() -> float:
     for process in (own, *own.children(recursive=True)):
         try:
             total += process.memory_full_info().pss
-        except psutil.Error:  # it has ended
+        # the process has ended since it was listed
+        except psutil.Error:
             continue
     return float(total / MB)
 
 
 class Peak:
-    """Watches the memory of this process and its children in a thread."""
+    """The most memory of this process and its children while the block runs, in MB, watched by a thread."""
 
     def __enter__(self) -> "Peak":
         self.mb, self.over = 0.0, threading.Event()

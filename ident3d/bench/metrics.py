@@ -5,7 +5,6 @@ after the other, a copy of the data per resample. They are measured on part of t
 minutes, and scaled up; `reference_share` says how much was run.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -22,6 +21,8 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from ident3d import metrics
+from ident3d.bench.measure import Column, least_cpu_seconds
+from ident3d.bench.measure import table as rows_of
 from ident3d.metrics.kernel import ALPHAS, GAMMAS
 
 WIDTH = 10
@@ -43,7 +44,7 @@ class Figure:
 
 
 def figures(shrink: int = 1) -> Iterator[Figure]:
-    """Each figure as it is measured; `shrink` divides the rows, to try the benchmark out."""
+    """Yield each figure as it is measured; `shrink` divides the rows, to try the benchmark out."""
     z, h = _mixture(100_000 // shrink)
     yield _figure(
         f"MCC and linear R², {_size(z)}",
@@ -92,21 +93,18 @@ def figures(shrink: int = 1) -> Iterator[Figure]:
 
 
 def table(measured: list[Figure]) -> str:
-    """A line per figure."""
-    from tabulate import tabulate
-
-    rows = [
-        [
-            figure.name,
-            f"{figure.cpu_seconds:.3g}",
-            "-" if figure.limit is None else f"{figure.limit:g}",
-            f"{figure.reference_cpu_seconds:.3g}{'' if figure.reference_share == 1 else ' *'}",
-            f"{figure.ratio:.3g}",
-        ]
-        for figure in measured
+    """Return a line for each figure."""
+    columns: list[Column] = [
+        ("figure", "{0.name}"),
+        ("CPU s", "{0.cpu_seconds:.3g}"),
+        ("limit", lambda figure: "-" if figure.limit is None else f"{figure.limit:g}"),
+        (
+            "reference CPU s",
+            lambda figure: f"{figure.reference_cpu_seconds:.3g}{'' if figure.reference_share == 1 else ' *'}",
+        ),
+        ("ratio", "{0.ratio:.3g}"),
     ]
-    text: str = tabulate(rows, headers=["figure", "CPU s", "limit", "reference CPU s", "ratio"], disable_numparse=True)
-    return f"{text}\n* measured on part of the work and scaled up"
+    return f"{rows_of(measured, columns, style='simple')}\n* measured on part of the work and scaled up"
 
 
 def _figure(
@@ -121,16 +119,10 @@ def _figure(
 
 
 def _cpu_seconds(work: Callable[[], object]) -> float:
-    """The least of three runs (one if it is slow) on one BLAS thread: what the work costs when nothing disturbs it."""
-    best = float("inf")
+    """Return the least of three runs on one BLAS thread; work of more than 0.1 s runs once."""
     with threadpool_limits(1):
-        for _ in range(3):
-            start = time.process_time()
-            work()
-            best = min(best, time.process_time() - start)
-            if best > 0.1:
-                break
-    return best
+        first = least_cpu_seconds(lambda _: work(), 1)
+        return first if first > 0.1 else min(first, least_cpu_seconds(lambda _: work(), 2))
 
 
 def _mixture(rows: int) -> tuple[Any, Any]:

@@ -1,15 +1,14 @@
-"""Steps per second of the theory bench beside a straightforward loop of the public settings, on the same draws."""
+"""Steps per second of `ident3d mixing` next to a straightforward loop of the public settings, on the same draws."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import torch
-from tabulate import tabulate
 from torch import Tensor
 
 from ident3d.bench.losses import naive_delta, naive_sphere
+from ident3d.bench.measure import Column, least_cpu_seconds, table
 from ident3d.errors import UserError
 from ident3d.memory import keep_memory
 from ident3d.progress import progress_bar
@@ -23,7 +22,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def products(z: Tensor, z_tilde: Tensor) -> Tensor:
-    """L_contr by the products of every pair of codes, coordinate by coordinate: B×B×d, as for the differences."""
+    """Return L_contr from products coordinate by coordinate: B×B×d of them, as for the differences."""
     positive = (z * z_tilde).sum(1)
     return torch.cat([(z[:, None] * z).sum(2), positive[:, None]], 1).logsumexp(1) - positive
 
@@ -61,24 +60,21 @@ class MixingBench:
     cases: dict[str, Case]
 
     def table(self) -> str:
-        rows = [
+        columns: list[Column] = [
+            ("model", "{0[0]}"),
+            ("plain steps/s", lambda row: f"{1 / row[1].plain:.3f}"),
+            ("ours", lambda row: f"{1 / row[1].ours:.3f}"),
+            ("times", lambda row: f"{row[1].plain / row[1].ours:.1f}"),
+            ("encoder / loss", lambda row: f"{row[1].encoder / row[1].ours:.0%} / {row[1].loss / row[1].ours:.0%}"),
+            ("ours, bf16", lambda row: f"{1 / row[1].bf16:.3f}"),
+            ("times", lambda row: f"{row[1].plain / row[1].bf16:.1f}"),
             (
-                name,
-                f"{1 / case.plain:.3f}",
-                f"{1 / case.ours:.3f}",
-                f"{case.plain / case.ours:.1f}",
-                f"{case.encoder / case.ours:.0%} / {case.loss / case.ours:.0%}",
-                f"{1 / case.bf16:.3f}",
-                f"{case.plain / case.bf16:.1f}",
-                f"{case.encoder_bf16 / case.bf16:.0%} / {case.loss / case.bf16:.0%}",
-            )
-            for name, case in self.cases.items()
+                "encoder / loss",
+                lambda row: f"{row[1].encoder_bf16 / row[1].bf16:.0%} / {row[1].loss / row[1].bf16:.0%}",
+            ),
         ]
-        headers = (
-            "model", "plain steps/s", "ours", "times", "encoder / loss", "ours, bf16", "times", "encoder / loss",
-        )  # fmt: skip
         heading = f"{self.batch} pairs, d = {self.dim}, encoder {self.encoder}, {self.threads} thread(s), CPU time"
-        return f"{heading}\n\n" + tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True)
+        return f"{heading}\n\n{table(self.cases.items(), columns)}"
 
 
 def bench_mixing(
@@ -101,17 +97,17 @@ def bench_mixing(
 
 
 def measured(settings: MixingSettings, plain: Loss, steps: int) -> Case:
-    """A case's seconds, each on parts of its own."""
+    """Measure a case; every part is built anew, so that none has warmed another up."""
     work = built(settings, CPU)
     s = work.settings
     narrow = MixingSettings(**s.as_dict() | {"dtype": "bf16"})
     return Case(
-        plain=least(plain_loop(work, plain), steps),
-        ours=least(our_loop(settings), steps),
-        bf16=least(our_loop(narrow), steps),
-        encoder=least(encoder_pass(settings), steps),
-        loss=least(loss_pass(settings), steps),
-        encoder_bf16=least(encoder_pass(narrow), steps),
+        plain=least_cpu_seconds(plain_loop(work, plain), steps, WARM_UP),
+        ours=least_cpu_seconds(our_loop(settings), steps, WARM_UP),
+        bf16=least_cpu_seconds(our_loop(narrow), steps, WARM_UP),
+        encoder=least_cpu_seconds(encoder_pass(settings), steps, WARM_UP),
+        loss=least_cpu_seconds(loss_pass(settings), steps, WARM_UP),
+        encoder_bf16=least_cpu_seconds(encoder_pass(narrow), steps, WARM_UP),
     )
 
 
@@ -148,13 +144,3 @@ def loss_pass(settings: MixingSettings) -> Callable[[int], object]:
     latents = work.sampler.draw(settings.batch, torch.Generator().manual_seed(0))
     codes = [work.encoded(work.observed(z)).detach().requires_grad_() for z in latents]
     return lambda _: work.loss(codes, latents).backward()
-
-
-def least(step: Callable[[int], object], count: int) -> float:
-    """The fewest CPU seconds of `count` steps, after one that warms up."""
-    taken = []
-    for number in range(WARM_UP + count):
-        start = time.process_time()
-        step(number)
-        taken.append(time.process_time() - start)
-    return min(taken[WARM_UP:])

@@ -1,17 +1,16 @@
 """How soon a large dataset gives its first batch, and what memory that takes."""
 
 import io
-import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
-from tabulate import tabulate
 
+from ident3d.bench.measure import Column, in_own_process, table
+from ident3d.bench.memory import MB, high_water_bytes, resident_bytes
 from ident3d.latents.draws import draw
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.folder import SHARDS
@@ -22,8 +21,6 @@ from ident3d.loaders.format.latents_source import drawn
 from ident3d.loaders.format.manifest import entry_of, shard_name
 from ident3d.loaders.format.shard import Shard, encode_shard
 from ident3d.progress import progress_bar
-
-MB = 1e6
 
 
 @dataclass(frozen=True)
@@ -39,15 +36,17 @@ class Opening:
 
     @staticmethod
     def table(openings: "Sequence[Opening]") -> str:
-        rows = [(o.what, f"{o.seconds:.2f}", f"{o.cpu_seconds:.2f}", f"{o.mb:.0f}") for o in openings]
-        headers = ("first batch of", "s (goal 1)", "CPU-s", "MB beyond torch and batch (goal 200)")
-        shown = tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True)
-        return f"Opening {openings[0].images:,} images in {openings[0].shards:,} shards\n\n{shown}"
+        columns: list[Column] = [
+            ("first batch of", "{0.what}"),
+            ("s (goal 1)", "{0.seconds:.2f}"),
+            ("CPU-s", "{0.cpu_seconds:.2f}"),
+            ("MB beyond torch and batch (goal 200)", "{0.mb:.0f}"),
+        ]
+        title = f"Opening {openings[0].images:,} images in {openings[0].shards:,} shards"
+        return f"{title}\n\n{table(openings, columns)}"
 
 
-def measure_opening(
-    data: ImageDataset, images: int, batch: int, scratch: Path, in_own_process: Callable[..., Any]
-) -> tuple[Opening, ...]:
+def measure_opening(data: ImageDataset, images: int, batch: int, scratch: Path) -> tuple[Opening, ...]:
     """Open a synthetic dataset of `images` images, made of the pictures in `data`, in processes of their own."""
     path = scratch / "large"
     make_large(data, images, path)
@@ -59,22 +58,30 @@ def measure_opening(
 
 
 def first_batch(what: str, path: str, batch: int) -> tuple[float, float, float]:
+    """Return seconds and CPU seconds to the first batch, and the MB that it took."""
     import torch
 
     import ident3d
 
+    # torch's own memory is there before anything of ours is measured
     torch.zeros(1)
-    before = resident_mb()
-    dataset, make_loader = getattr(ident3d, what), ident3d.make_loader  # imports ours: counted in memory, not in time
+    before = resident_bytes()
+    # this imports our modules: it is counted in memory, not in time
+    dataset, make_loader = getattr(ident3d, what), ident3d.make_loader
     start, cpu = time.perf_counter(), time.process_time()
     first = next(iter(make_loader(dataset(path), batch, workers=0)))
     seconds, spent = time.perf_counter() - start, time.process_time() - cpu
     tensors = first if what == "ImageDataset" else [tensor for part in first for tensor in part]
-    return seconds, spent, peak_mb() - before - sum(tensor.nbytes for tensor in tensors) / MB
+    used = high_water_bytes() - before - sum(tensor.nbytes for tensor in tensors)
+    return seconds, spent, used / MB
 
 
 def make_large(data: ImageDataset, images: int, path: Path) -> None:
-    """A dataset whose shards repeat one shard's pictures, each with latents of its own, written in place."""
+    """Write a dataset whose shards repeat one shard's pictures, each with its own latents.
+
+    Encoding every shard would take hours. All whole shards have the same layout, so one is encoded, and in a copy for
+    each other the bytes of its arrays are replaced.
+    """
     size = default_shard_size(data.size)
     count = min(size, images)
     settings = data.parts[0].folder.description.settings | {"source": drawn(0, "train")}
@@ -112,16 +119,3 @@ def make_large(data: ImageDataset, images: int, path: Path) -> None:
             bar.update(stop - first)
     manifest.write_entries(path, lines)
     finish(path, description)
-
-
-def resident_mb() -> float:
-    import psutil
-
-    return float(psutil.Process(os.getpid()).memory_info().rss / MB)
-
-
-def peak_mb() -> float:
-    """The largest resident set that this process has had."""
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MB

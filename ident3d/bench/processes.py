@@ -12,9 +12,9 @@ from tempfile import TemporaryDirectory
 
 import psutil
 
+from ident3d.bench.memory import MIB
 from ident3d.errors import UserError
 
-MIB = 2**20
 START_SECONDS = 60
 
 
@@ -29,7 +29,7 @@ class Served:
 
 @contextmanager
 def served(workers: int) -> Iterator[Served]:
-    """``dask scheduler`` and so many ``dask worker``s, as docs/how-to/cluster.md has one start them, on loopback."""
+    """``dask scheduler`` and so many ``dask worker``s, started as in docs/how-to/cluster.md, on loopback."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "scheduler.json"
         words = ["scheduler", "--host", "tcp://127.0.0.1:0", "--no-dashboard", "--scheduler-file", str(file)]
@@ -45,7 +45,8 @@ def served(workers: int) -> Iterator[Served]:
             address = json.loads(file.read_text(encoding="utf-8"))["address"]
             yield Served(address, begun[0].pid, tuple(process.pid for process in begun[1:]))
         finally:
-            for ending in (begun[1:], begun[:1]):  # a worker waits, for seconds, for a scheduler that is gone
+            # the workers end first: a worker waits for seconds for a scheduler that is gone
+            for ending in (begun[1:], begun[:1]):
                 for process in ending:
                     process.terminate()
                 for process in ending:
@@ -58,7 +59,7 @@ def begin(words: list[str]) -> "subprocess.Popen[bytes]":
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """CPU time that the processes and those that they started have used; of ended children none."""
+    """Return the CPU time of these processes and their living children."""
     total = 0.0
     for pid in pids:
         parent = psutil.Process(pid)
@@ -69,5 +70,5 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 
 def resident_mib(pid: int) -> float:
-    """The resident set of a process in MiB."""
+    """Return the resident set of a process in MiB."""
     return float(psutil.Process(pid).memory_info().rss / MIB)

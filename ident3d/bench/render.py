@@ -2,15 +2,14 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
-from tabulate import tabulate
 
+from ident3d.bench.measure import Column, table
 from ident3d.errors import UserError, unknown
 from ident3d.farm.bpy_libraries import require_bpy
 from ident3d.latents import World, draw
@@ -19,8 +18,8 @@ from ident3d.progress import progress_bar
 
 BASELINE = "reference"
 TRUTH = "truth"
+# The truth's noise seeds start here, far from those of the presets: equal noise would look like agreement.
 TRUTH_SEED = 1_000_000
-"""The truth's noise seeds start here, far from those of the presets."""
 
 
 @dataclass(frozen=True)
@@ -44,39 +43,31 @@ class RenderBench:
     presets: tuple[Preset, ...]
 
     def table(self) -> str:
-        """Rows of quality, CPU seconds an image, PSNR mean and minimum, and times cheaper than `reference`."""
-        rows = [
-            (
-                preset.quality,
-                f"{preset.cpu_seconds:.3f}",
-                f"{preset.psnr_mean:.1f}",
-                f"{preset.psnr_min:.1f}",
-                "" if preset.ratio is None else f"{preset.ratio:.1f}",
-            )
-            for preset in self.presets
+        """Return a row for each preset."""
+        columns: list[Column] = [
+            ("quality", "{0.quality}"),
+            ("CPU s/image", "{0.cpu_seconds:.3f}"),
+            ("PSNR mean, dB", "{0.psnr_mean:.1f}"),
+            ("PSNR min, dB", "{0.psnr_min:.1f}"),
+            (f"{BASELINE} / this", lambda preset: "" if preset.ratio is None else f"{preset.ratio:.1f}"),
         ]
-        headers = ("quality", "CPU s/image", "PSNR mean, dB", "PSNR min, dB", f"{BASELINE} / this")
-        return tabulate(rows, headers=headers, disable_numparse=True)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same as plain values, for JSON."""
-        return asdict(self)
+        return table(self.presets, columns, style="simple")
 
 
 def psnr(image: NDArray[np.uint8], truth: NDArray[np.uint8]) -> float:
-    """10 log10(255² / mean squared difference), in dB; infinite for equal images."""
+    """Return 10 log10(255² / mean squared difference), in dB; infinite for equal images."""
     error = np.mean((image.astype(np.float64) - truth) ** 2)
     return float(10 * np.log10(255**2 / error)) if error else float("inf")
 
 
 def fixed_scenes(count: int) -> NDArray[np.float32]:
-    """The benchmark's scene latents: the first test images of seed 0."""
+    """Return the benchmark's scene latents: the first test images of seed 0."""
     world = World()
     return world.to_scene(draw(world, seed=0, split="test", start=0, count=count).raw)
 
 
 def given_pictures(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-    """Scene latents and pictures of a folder that holds raw_latents.npy and one picture for each row, in order."""
+    """Read scene latents and pictures of a folder with raw_latents.npy and one picture for each row, in order."""
     raw = World().check_raw(read_latents_file(folder / "raw_latents.npy"))
     files = sorted(folder.glob("*.png"))
     if len(files) != len(raw):
@@ -93,7 +84,7 @@ def given_pictures(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]
 def render_all(
     quality: str, scene_latents: NDArray[np.float32], *, size: int, seed: int
 ) -> tuple[NDArray[np.uint8], float]:
-    """The images of a studio with one thread, and the process's CPU seconds per image once the first has warmed it."""
+    """Render with one thread; return the images and the CPU seconds of one, the first not counted."""
     from ident3d.blender_scenes.studio import Studio
 
     images = np.empty((len(scene_latents), size, size, 3), np.uint8)
@@ -114,10 +105,10 @@ def bench_render(
     size: int = 224,
     truth: NDArray[np.uint8] | None = None,
 ) -> RenderBench:
-    """Render the scenes in every preset and compare them with 1024 samples without denoising under other noise seeds.
+    """Render the scenes in every preset and compare them with 1024 samples, without denoising, under other noise seeds.
 
     `scenes` is a number of the benchmark's own scenes or scene latents (N, 10); `truth` gives their true images
-    (N, size, size, 3) if they are at hand, which saves the most expensive half of the run.
+    (N, size, size, 3) if they exist already, which saves the most expensive half of the run.
     """
     require_bpy()
     from ident3d.blender_scenes.blender import bpy

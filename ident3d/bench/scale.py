@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tabulate import tabulate
 
+from ident3d.bench.measure import Column, table
 from ident3d.bench.processes import cpu_seconds, resident_mib, served
 from ident3d.errors import UserError
 from ident3d.farm.cluster import Cluster
@@ -35,7 +35,7 @@ APPENDED = 100
 
 
 class Still:
-    """In a studio's place: the same picture each time, after as long as this."""
+    """Stands in for a studio: returns the same picture each time, after `seconds`."""
 
     def __init__(self, size: int, seconds: float) -> None:
         self.picture = np.zeros((size, size, 3), np.uint8)
@@ -47,7 +47,7 @@ class Still:
 
 
 def still(settings: dict[str, Any], threads: int, gpu_index: int) -> Renders:
-    """A Still of a millisecond an image."""
+    """Return a Still that takes a millisecond an image."""
     return Still(settings["size"], 1e-3)
 
 
@@ -95,39 +95,29 @@ class ScaleBench:
     listings: tuple[Listing, ...]
 
     def table(self) -> str:
-        halves = [
-            (
-                half.shards,
-                f"{half.shards / half.seconds:.0f}",
-                f"{half.first_entry_seconds:.2f}",
-                f"{half.client_ms:.2f}",
-                f"{half.scheduler_ms:.2f}",
-                f"{half.workers_ms:.2f}",
-                f"{half.client_mib:.0f}",
-                f"{half.scheduler_mib:.0f}",
-            )
-            for half in self.halves
+        runs: list[Column] = [
+            ("shards", "{0.shards}"),
+            ("shards/s", lambda half: f"{half.shards / half.seconds:.0f}"),
+            ("s to first", "{0.first_entry_seconds:.2f}"),
+            ("ms client", "{0.client_ms:.2f}"),
+            ("ms scheduler", "{0.scheduler_ms:.2f}"),
+            ("ms workers", "{0.workers_ms:.2f}"),
+            ("MiB client", "{0.client_mib:.0f}"),
+            ("MiB scheduler", "{0.scheduler_mib:.0f}"),
         ]
-        heads = ("shards", "shards/s", "s to first", "ms client", "ms scheduler", "ms workers", "MiB client")
-        first = tabulate(halves, headers=(*heads, "MiB scheduler"), disable_numparse=True)
-        listings = [
-            (
-                f"{listing.shards:,}",
-                f"{listing.megabytes:.0f}",
-                f"{listing.write:.1f}",
-                f"{listing.read:.1f}",
-                f"{1e3 * listing.append:.2f}",
-                f"{listing.plan:.1f}",
-                f"{listing.mib:.0f}",
-            )
-            for listing in self.listings
+        manifests: list[Column] = [
+            ("shards", "{0.shards:,}"),
+            ("MB", "{0.megabytes:.0f}"),
+            ("CPU s to write", "{0.write:.1f}"),
+            ("CPU s to read", "{0.read:.1f}"),
+            ("CPU ms to append", lambda listing: f"{1e3 * listing.append:.2f}"),
+            ("CPU s to plan", "{0.plan:.1f}"),
+            ("MiB", "{0.mib:.0f}"),
         ]
-        heads = ("shards", "MB", "CPU s to write", "CPU s to read", "CPU ms to append", "CPU s to plan", "MiB")
-        second = tabulate(listings, headers=heads, disable_numparse=True)
         return (
-            f"{first}\n\nCPU ms a shard without Dask: {self.plain_ms:.2f}. "
+            f"{table(self.halves, runs, style='simple')}\n\nCPU ms a shard without Dask: {self.plain_ms:.2f}. "
             f"An embedded cluster of {self.workers} is ready in {self.embedded_ready:.1f} s. "
-            f"Seconds to resume: {self.resume:.2f}.\n\n{second}"
+            f"Seconds to resume: {self.resume:.2f}.\n\n{table(self.listings, manifests, style='simple')}"
         )
 
 
@@ -158,7 +148,7 @@ def bench_scale(
 
 
 def plain_ms(folder: Path, settings: dict[str, Any], images: int) -> float:
-    """CPU milliseconds that a shard takes in this process, without Dask."""
+    """Return the CPU milliseconds that a shard takes in this process, without Dask."""
     jobs = plan(begin(folder, settings, PLAIN_SHARDS * images, images), [])
     start = time.process_time()
     for job in jobs:

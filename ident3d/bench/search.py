@@ -3,13 +3,14 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from tabulate import tabulate
 
+from ident3d.bench.measure import Column, least_cpu_seconds, table
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.pair_dataset import world_conditional
@@ -18,8 +19,9 @@ from ident3d.loaders.pairs.sampler import PairSampler
 from ident3d.loaders.pairs.search import IVF, IVF_NEEDS, SEARCHES, Neighbours
 
 QUERIES = 4000
-CHECKED = 500  # against all distances in float64
-# how far from its anchor z̃ is drawn: the k-d tree's work grows with the distance of the nearest image
+# queries whose answers are checked against all distances in float64
+CHECKED = 500
+# How far from its anchor z̃ is drawn: the work of the k-d tree grows with the distance of the nearest image.
 DRAWS: Final[dict[str, tuple[str, float | None]]] = {
     "normal 0.1": ("normal", 0.1),
     "normal 0.5": ("normal", 0.5),
@@ -41,25 +43,20 @@ class SearchCost:
 
     @staticmethod
     def table(costs: "Sequence[SearchCost]") -> str:
-        rows = [
-            (
-                c.search,
-                c.drawn,
-                f"{c.build_seconds:.2f}",
-                "-" if c.load_seconds is None else f"{c.load_seconds:.2f}",
-                f"{c.queries_per_cpu_second:,.0f}",
-                f"{c.recall:.4f}",
-            )
-            for c in costs
+        columns: list[Column] = [
+            ("search", "{0.search}"),
+            ("z̃ drawn", "{0.drawn}"),
+            ("build s", "{0.build_seconds:.2f}"),
+            ("load s", lambda cost: "-" if cost.load_seconds is None else f"{cost.load_seconds:.2f}"),
+            ("queries/CPU-s", "{0.queries_per_cpu_second:,.0f}"),
+            ("recall", "{0.recall:.4f}"),
         ]
-        headers = ("search", "z̃ drawn", "build s", "load s", "queries/CPU-s", "recall")
-        shown = tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True)
         title = f"Pair search among {costs[0].images:,} latents (goal: exact at 15,000 queries/CPU-s)"
-        return f"{title}\n\n{shown}"
+        return f"{title}\n\n{table(costs, columns)}"
 
 
 def measure_searches(images: int, scratch: Path) -> tuple[SearchCost, ...]:
-    """Every search on the latents of `images` images of 3DIdent, FAISS on one thread."""
+    """Measure every search on the latents of `images` images of 3DIdent, with FAISS on one thread."""
     import faiss
 
     faiss.omp_set_num_threads(1)
@@ -77,7 +74,8 @@ def measure_searches(images: int, scratch: Path) -> tuple[SearchCost, ...]:
         neighbours = Neighbours(latents, search)
         load_seconds = None
         start = time.perf_counter()
-        if search == "ivf":  # not through the cache, which may hold it already
+        # the cache is left out, since it may hold this index already
+        if search == "ivf":
             index = build(latents, IVF)
             build_seconds = time.perf_counter() - start
             (scratch / "index").write_bytes(stamped(index))
@@ -89,13 +87,10 @@ def measure_searches(images: int, scratch: Path) -> tuple[SearchCost, ...]:
             neighbours.build()
             build_seconds = time.perf_counter() - start
         for name, pairs in drawn.items():
-            spent = []
-            for _ in range(3):
-                start = time.process_time()
-                found = neighbours.find(pairs.drawn, other_than=pairs.anchor)
-                spent.append(time.process_time() - start)
+            find = partial(neighbours.find, pairs.drawn, other_than=pairs.anchor)
+            spent, found = least_cpu_seconds(lambda _, find=find: find(), 3), find()  # type: ignore[misc]
             recall = float((found[:CHECKED] == truth[name]).mean())
-            rate = QUERIES / min(spent)
+            rate = QUERIES / spent
             costs.append(SearchCost(search, name, images, build_seconds, load_seconds, rate, recall))
     return tuple(costs)
 
@@ -103,7 +98,7 @@ def measure_searches(images: int, scratch: Path) -> tuple[SearchCost, ...]:
 def by_all_distances(
     latents: NDArray[np.float32], queries: NDArray[np.float64], other_than: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The nearest other row to each query, every difference squared and summed in float64."""
+    """Return the nearest other row to each query, from all squared differences in float64."""
     points = latents.astype(np.float64)
     found = np.empty(len(queries), np.int64)
     for i, query in enumerate(queries):

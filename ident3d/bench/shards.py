@@ -1,7 +1,7 @@
 """What a stored image costs in bytes, encoding and decoding, filter by filter: why shards are deflated as they are."""
 
 import io
-import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -13,8 +13,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from tabulate import tabulate
 
+from ident3d.bench.measure import Column, least_cpu_seconds, table
 from ident3d.errors import UserError
 from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.format.shard import read_shard
@@ -44,19 +44,15 @@ class ShardBench:
 
     def table(self) -> str:
         base = self.costs[0]
-        rows = [
-            (
-                cost.name,
-                f"{cost.bytes / 1e3:.1f}",
-                f"{cost.encode_ms:.2f}",
-                f"{cost.decode_ms:.3f}",
-                f"{base.decode_ms / cost.decode_ms:.2f}",
-                "yes" if cost.plain_h5py else "no",
-            )
-            for cost in self.costs
+        columns: list[Column] = [
+            ("filter", "{0.name}"),
+            ("KB", lambda cost: f"{cost.bytes / 1e3:.1f}"),
+            ("encode ms", "{0.encode_ms:.2f}"),
+            ("decode ms", "{0.decode_ms:.3f}"),
+            ("decode speed", lambda cost: f"{base.decode_ms / cost.decode_ms:.2f}"),
+            ("plain h5py", lambda cost: "yes" if cost.plain_h5py else "no"),
         ]
-        headers = ("filter", "KB", "encode ms", "decode ms", "decode speed", "plain h5py")
-        return tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True)
+        return table(self.costs, columns)
 
 
 def bench_shards(path: Path | str, *, images: int = 64, repeats: int = 3) -> ShardBench:
@@ -96,18 +92,12 @@ def through(
     decode: Callable[[bytes], object],
     plain: bool,
 ) -> FilterCost:
-    """Cost of encoding and decoding each image by these functions; decoding is repeated, the fastest round counts."""
-    start = time.process_time()
-    stored = [encode(image) for image in images]
-    encoding = time.process_time() - start
-    rounds = []
-    for _ in range(repeats):
-        start = time.process_time()
-        for data in stored:
-            decode(data)
-        rounds.append(time.process_time() - start)
+    """Measure encoding and decoding each image by these functions; decoding is repeated, the fastest round counts."""
+    stored: list[bytes] = []
+    encoding = least_cpu_seconds(lambda _: stored.extend(map(encode, images)), 1)
+    decoding = least_cpu_seconds(lambda _: deque(map(decode, stored), maxlen=0), repeats)
     each = 1e3 / len(images)
-    return FilterCost(name, sum(map(len, stored)) / len(images), encoding * each, min(rounds) * each, plain)
+    return FilterCost(name, sum(map(len, stored)) / len(images), encoding * each, decoding * each, plain)
 
 
 def through_libdeflate(images: Sequence[Images], repeats: int, level: int) -> FilterCost:
@@ -123,24 +113,24 @@ def through_libdeflate(images: Sequence[Images], repeats: int, level: int) -> Fi
 
 
 def through_hdf5(images: Sequence[Images], repeats: int, name: str, plain: bool = True, **options: Any) -> FilterCost:
-    """Cost of writing and reading one chunk an image through HDF5's own filter, in an open file in memory."""
+    """Measure writing and reading one chunk an image through HDF5's own filter, in an open file in memory."""
     with h5py.File(io.BytesIO(), "w") as file:
         shape = (len(images), *images[0].shape)
         data = file.create_dataset("images", shape, np.uint8, chunks=(1, *shape[1:]), **options)
-        start = time.process_time()
-        for i, image in enumerate(images):
-            data[i] = image
-        file.flush()
-        encoding = time.process_time() - start
-        rounds = []
-        for _ in range(repeats):
-            data = file["images"]
-            start = time.process_time()
+
+        def write(_: int) -> None:
+            for i, image in enumerate(images):
+                data[i] = image
+            file.flush()
+
+        def read(_: int) -> None:
+            opened = file["images"]
             for i in range(len(images)):
-                data[i]
-            rounds.append(time.process_time() - start)
+                opened[i]
+
+        encoding, decoding = least_cpu_seconds(write, 1), least_cpu_seconds(read, repeats)
         each = 1e3 / len(images)
-        return FilterCost(name, data.id.get_storage_size() / len(images), encoding * each, min(rounds) * each, plain)
+        return FilterCost(name, data.id.get_storage_size() / len(images), encoding * each, decoding * each, plain)
 
 
 def png(image: Images) -> bytes:

@@ -1,17 +1,16 @@
-"""CPU seconds of a training step: our loop beside the plain one that the public code runs, on the same pairs."""
+"""CPU seconds of a training step: our loop and the plain one of the public code, on the same pairs."""
 
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from tabulate import tabulate
 from torch.utils.data import DataLoader
 
 from ident3d.bench.losses import naive_delta
+from ident3d.bench.measure import Column, least_cpu_seconds, table
 from ident3d.errors import UserError
 from ident3d.loaders.batches.loader import make_loader
 from ident3d.loaders.datasets.pair_dataset import PairDataset
@@ -53,14 +52,10 @@ class TrainBench:
             (f"ident3d: {self.dtype}, channels-last", f"{self.ours:.3f}", f"{self.faster:.2f}"),
             ("  of which loading", f"{self.loader:.3f}", f"{100 * self.loader_share:.1f} %"),
         ]
-        instructions = "has" if self.cpu_has_bf16 else "lacks"
-        heading = (
-            f"{self.batch} pairs of {self.size}x{self.size}, {self.threads} thread(s); the CPU {instructions} bf16"
-        )
-        shown = tabulate(
-            rows, headers=("loop", "CPU s a step", "times faster"), tablefmt="github", disable_numparse=True
-        )
-        return f"{heading}\n\n{shown}"
+        columns: list[Column] = [("loop", "{0[0]}"), ("CPU s a step", "{0[1]}"), ("times faster", "{0[2]}")]
+        bf16 = "has" if self.cpu_has_bf16 else "lacks"
+        heading = f"{self.batch} pairs of {self.size}x{self.size}, {self.threads} thread(s); the CPU {bf16} bf16"
+        return f"{heading}\n\n{table(rows, columns)}"
 
 
 def bench_train(
@@ -73,21 +68,25 @@ def bench_train(
     with torch_threads(threads), progress_bar(3, "measurements") as bar:
         data = PairDataset(path)
         complete = with_defaults(settings, data.source.world, data.source.size, len(data.source))
-        plain = least(plain_loop(data, complete), steps)
+        loop = plain_loop(data, complete)
+        plain = least_cpu_seconds(lambda _: next(loop), steps, WARM_UP)
         bar.update()
         with tempfile.TemporaryDirectory() as folder:
             options: dict[str, Any] = {"device": "cpu", "workers": 0, "log_every": 1, "show_progress": False}
             run = train(path, settings, out=Path(folder, "run"), allow_same=True, **options)
             lines = read_log(run.path)[WARM_UP:]
         bar.update()
-        loader = least(iter(make_loader(data, batch, workers=0)), min(steps, len(data) // batch))
+        # a small dataset may hold fewer batches than the warm-up takes
+        batches, loads = len(data) // batch, iter(make_loader(data, batch, workers=0))
+        warm_up = min(WARM_UP, batches - 1)
+        loader = least_cpu_seconds(lambda _: next(loads), min(steps, batches - warm_up), warm_up)
         bar.update()
     ours = min(line["cpu_seconds"] for line in lines)
     return TrainBench(data.source.size, batch, threads, run.dtype, cpu_has_bf16(), plain, ours, loader)
 
 
 def plain_loop(data: PairDataset, settings: Settings) -> Iterator[float]:
-    """The usual loop: samples normalised one by one and collated, two passes in float32, all differences at once."""
+    """Run the usual loop: samples normalised one by one, two passes in float32, all differences at once."""
     model = new_encoder(settings, data.source.world)
     optimiser = torch.optim.Adam(model.parameters(), lr=settings.lr)
     mean, std = (torch.tensor(values)[:, None, None] for values in (data.mean, data.std))
@@ -111,14 +110,3 @@ def plain_loop(data: PairDataset, settings: Settings) -> Iterator[float]:
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             yield loss.item()
-
-
-def least(steps: Iterator[Any], count: int) -> float:
-    """The fewest CPU seconds that one of `count` steps takes, after those that warm up."""
-    taken = []
-    for _ in range(count + WARM_UP):
-        start = time.process_time()
-        if next(steps, None) is None:
-            break
-        taken.append(time.process_time() - start)
-    return min(taken[WARM_UP:] or taken)

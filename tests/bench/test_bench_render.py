@@ -1,6 +1,7 @@
 """The benchmark of the presets, on few small images."""
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ def test_table_and_json_hold_every_preset() -> None:
         64, 2, "4.5", (Preset("reference", 20.0, 54.0, 53.0, 1.0), Preset("draft", 0.2, 41.0, 40.0, 100.0))
     )
     assert "100.0" in result.table()
-    assert json.loads(json.dumps(result.as_dict()))["presets"][1]["quality"] == "draft"
+    assert json.loads(json.dumps(asdict(result)))["presets"][1]["quality"] == "draft"
 
 
 @pytest.mark.bpy

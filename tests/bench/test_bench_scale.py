@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from ident3d.bench import scale
 from ident3d.cli import main
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.manifest import ShardEntry
@@ -24,8 +25,8 @@ def test_each_shard_is_entered_once_though_the_run_is_broken_off(monkeypatch: py
         entered.append((folder, entry))
 
     monkeypatch.setattr(manifest, "append_entry", noted)
-    monkeypatch.setattr("ident3d.bench.scale.PLAIN_SHARDS", 3)
-    monkeypatch.setattr("ident3d.bench.scale.APPENDED", 5)
+    monkeypatch.setattr(scale, "PLAIN_SHARDS", 3)
+    monkeypatch.setattr(scale, "APPENDED", 5)
     words = ["--shards", str(SHARDS), "--images-per-shard", str(IMAGES), "--workers", "1", "--listed", "1000", "--json"]
     done = CliRunner().invoke(main, ["bench", "scale", *words])
     assert done.exit_code == 0, done.output

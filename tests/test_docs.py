@@ -24,8 +24,6 @@ FOREIGN = {
     "--lifetime-restart", "--no-dashboard", "--host", "--port", "--resources", "--gres", "--shm-size",
     "--nproc-per-node",
 }  # fmt: skip
-# names that a page on renaming or on old tables has to mention
-FORMER = {"--candidates", "--precision"}
 
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:
@@ -102,7 +100,7 @@ def test_a_wrong_command_and_a_wrong_option_are_found() -> None:
     assert mistakes_in(["rendre", "--n", "3"])
     assert mistakes_in(["render", "--number", "3"]) == ["render has no --number"]
     assert mistakes_in(["bench", "farms"])
-    assert not mistakes_in(["bench", "farm", "--worker-counts", "1,2"])
+    assert not mistakes_in(["bench", "farm", "--workers", "1,2"])
     assert not mistakes_in(["train", "DIR", "--fixed"])
 
 
@@ -112,7 +110,7 @@ def test_every_command_and_option_that_a_page_names_exists(page: Path) -> None:
     wrong = [mistake for words in commands(page) for mistake in mistakes_in(words)]
     inline = set(re.findall(r"`(--[a-z0-9][a-z0-9-]*)", text))
     assert not wrong
-    assert not inline - every_option() - FOREIGN - FORMER
+    assert not inline - every_option() - FOREIGN
 
 
 def test_pages_name_commands_at_all() -> None:

@@ -100,7 +100,7 @@ def test_a_wrong_command_and_a_wrong_option_are_found() -> None:
     assert mistakes_in(["rendre", "--n", "3"])
     assert mistakes_in(["render", "--number", "3"]) == ["render has no --number"]
     assert mistakes_in(["bench", "farms"])
-    assert not mistakes_in(["bench", "farm", "--workers", "1,2"])
+    assert not mistakes_in(["bench", "farm", "--worker-counts", "1,2"])
     assert not mistakes_in(["train", "DIR", "--fixed"])
 
 

@@ -2,26 +2,46 @@
 
 import doctest
 import inspect
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ident3d
 
-MODULES = ident3d._MODULES
+OLD = Path(__file__).parent / "data/v0.1"
+# they render for minutes, download, or start a cluster: their examples stand in the tutorials
+WITHOUT_EXAMPLE = {"Cluster", "estimate", "meshes", "render", "reproduce", "traverse"}
 
 
 def public() -> dict[str, Any]:
     """Every public function and class by its full name."""
-    listed = {
-        f"{module}.{name}": getattr(ident3d, module) for module in MODULES for name in getattr(ident3d, module).__all__
-    }
+    listed = {f"{name}.{public}": getattr(ident3d, name) for name in ident3d._MODULES for public in all_of(name)}
+    listed |= {f".{name}": ident3d for name in ident3d._HOME if name not in WITHOUT_EXAMPLE}
     found = {full: getattr(module, full.partition(".")[2]) for full, module in listed.items()}
-    return {name: inspect.unwrap(thing) for name, thing in found.items() if inspect.isclass(thing) or callable(thing)}
+    found = {name: inspect.unwrap(thing) for name, thing in found.items() if callable(thing)}
+    return {name: thing for name, thing in found.items() if inspect.isfunction(thing) or inspect.isclass(thing)}
+
+
+def all_of(module: str) -> list[str]:
+    names: list[str] = getattr(ident3d, module).__all__
+    return names
 
 
 PUBLIC = public()
 FUNCTIONS = [name for name, thing in PUBLIC.items() if inspect.isfunction(thing)]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two small datasets and a run of two steps, in which the examples are run."""
+    folder = tmp_path_factory.mktemp("examples")
+    for name in ("train", "test"):
+        shutil.copytree(OLD / name, folder / name)
+    settings = ident3d.Settings(encoder="resnet18", sigma=0.3, batch=8, steps=2, dtype="fp32")
+    ident3d.train(folder / "train", settings, out=folder / "run", device="cpu", workers=0, show_progress=False)
+    return folder
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -34,9 +54,13 @@ def test_arguments_and_result_are_documented(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_example_runs(name: str) -> None:
+def test_example_runs(name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    globs: dict[str, Any] = {}
+    if name.startswith("."):
+        monkeypatch.chdir(request.getfixturevalue("work"))
+        globs = {"dataset": Path("train"), "test_set": Path("test"), "run": Path("run")}
     output: list[str] = []
-    for example in doctest.DocTestFinder().find(PUBLIC[name], name, globs={}):
+    for example in doctest.DocTestFinder().find(PUBLIC[name], name, globs=globs):
         runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
         runner.run(example, out=output.append)
         assert not runner.failures, "".join(output)

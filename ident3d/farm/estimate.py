@@ -54,7 +54,20 @@ def estimate(
     workers: int | None = None,
     fresh: bool = False,
 ) -> Estimate:
-    """What `render` would take, measured on a few images; nothing is written."""
+    """Return what `render` would take, measured on a few images; nothing is written.
+
+    Args:
+        n: The number of images; by default as many as `latents` has rows.
+        recipe: What to render.
+        out: The dataset folder.
+        root: The data root.
+        latents: A .npy file of raw latents (n, n_raw) to render.
+        workers: Processes of this machine.
+        fresh: As if the folder were empty.
+
+    Returns:
+        An `Estimate`: seconds, bytes and memory.
+    """
     wanted = order(n, recipe, out=out, root=root, latents=latents, workers=workers)
     done = 0
     if is_dataset(wanted.path) and not fresh:

@@ -28,7 +28,22 @@ def rendering_versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to render. Every pixel of image i depends on these settings and on i alone, never on n."""
+    """What to render. Every pixel of image i depends on these settings and on i alone, never on n.
+
+    Args:
+        world: The scene's latents.
+        split: "train" or "test".
+        seed: The dataset's seed.
+        size: Pixels in a row.
+        quality: How long a pixel is rendered.
+        material: What the object is made of.
+        device: "cpu" or "gpu".
+
+    Example:
+        >>> from ident3d import Recipe, World
+        >>> Recipe(World("3dident-periodic"), size=64).world.periodic
+        True
+    """
 
     world: World = PLAIN_WORLD
     split: str = "train"

@@ -65,6 +65,21 @@ def render(
     A folder that an earlier run left unfinished is continued, a complete one with smaller n grows, and one of other
     settings is refused. `latents` renders the rows of a .npy file instead of drawn latents. `fresh` first deletes the
     dataset that the folder holds. `cluster` says where, if not in `workers` processes of this machine.
+
+    Args:
+        n: The number of images; by default as many as `latents` has rows.
+        recipe: What to render.
+        out: The dataset folder.
+        root: The data root, below which the folder is made without `out`.
+        latents: A .npy file of raw latents (n, n_raw) to render.
+        workers: Processes of this machine.
+        shard_size: Images in a shard.
+        fresh: Delete the folder's dataset first.
+        cluster: Where shards are rendered.
+        show_progress: Show a progress bar.
+
+    Returns:
+        A `Rendered`: the folder, and what was rendered.
     """
     clock = time.perf_counter()
     cluster.check()

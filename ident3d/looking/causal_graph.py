@@ -17,7 +17,23 @@ COLOURS: Final = {"root": "white", "child": "#dbe7f3", "held": "#f3d9b1"}
 
 
 def graph(out: Path, *, file: Path | None = None, do: Mapping[str, float | str] | None = None) -> None:
-    """Draw the published graph, or the one in a TOML file, under interventions, to a .png, .pdf or .svg picture."""
+    """Draw the published graph, or the one in a TOML file, under interventions, to a .png, .pdf or .svg picture.
+
+    Args:
+        out: The picture: a .png, .pdf or .svg file.
+        file: A TOML file with a graph; the published one by default.
+        do: Interventions: name of a latent or class → its value.
+
+    Returns:
+        Nothing.
+
+    Example:
+        >>> import ident3d
+        >>> from pathlib import Path
+        >>> ident3d.graph(Path("graph.svg"), do={"class": "Hare"})
+        >>> Path("graph.svg").exists()
+        True
+    """
     if out.suffix not in (".png", ".pdf", ".svg"):
         raise unknown("picture format", out.suffix or out.name, (".png", ".pdf", ".svg"))
     world = World("causal3dident", graph=load_model(file) if file else published_model(), fixed=do or {})

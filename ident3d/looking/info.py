@@ -34,6 +34,18 @@ class Info:
 
 
 def info(path: Path | str) -> Info:
-    """Open a dataset folder and say what it is."""
+    """Return what a dataset folder is.
+
+    Args:
+        path: The dataset folder, or its address in a store.
+
+    Returns:
+        An `Info`.
+
+    Example:
+        >>> import ident3d
+        >>> type(ident3d.info(dataset)).__name__
+        'Info'
+    """
     folder = open_folder(path)
     return Info(folder, attainable_r2(world_of(folder.description.settings)))

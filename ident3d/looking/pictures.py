@@ -22,7 +22,23 @@ SHORT = dict(zip(NAMES, ("x", "y", "z", "φ", "θ", "ψ", "spot", "h.obj", "h.sp
 
 
 def preview(path: Path | str, *, count: int = 24, columns: int = 6, with_latents: bool = False) -> Image.Image:
-    """A contact sheet of the first `count` finished images; with their raw latents below on request."""
+    """Return a contact sheet of the first `count` finished images; with their raw latents below on request.
+
+    Args:
+        path: The dataset folder, or its address in a store.
+        count: The number of images.
+        columns: Images in a row.
+        with_latents: Write the raw latents below each image.
+
+    Returns:
+        A Pillow image.
+
+    Example:
+        >>> import ident3d
+        >>> sheet = ident3d.preview(dataset, count=4, columns=2)
+        >>> sheet.width > 0
+        True
+    """
     if count < 1 or columns < 1:
         raise UserError(f"A contact sheet needs at least one image and one column, not {min(count, columns)}.")
     folder = open_folder(path)
@@ -58,10 +74,19 @@ def traverse(
     base: Sequence[float] | None = None,
     show_progress: bool = True,
 ) -> Image.Image:
-    """What each latent does as it runs from -1 to 1 while the others stay at `base` (0 by default).
+    """Return a picture of what each latent does as it runs from -1 to 1 while the others stay at `base` (0 by default).
 
     One column per latent and one row per step, of which there are 7. In a scene with classes one row per class, and
     the steps, of which there are 2, side by side.
+
+    Args:
+        recipe: What to render.
+        steps: Values of each latent.
+        base: Raw values of the latents that do not move (n_raw,).
+        show_progress: Show a progress bar.
+
+    Returns:
+        A Pillow image.
     """
     recipe.check()
     world = recipe.world

@@ -188,6 +188,16 @@ def make_loader(
         world_size: The number of those processes.
         pin_memory: Copy batches to pinned memory; by default if there is a GPU.
         start_method: How workers are started, such as "spawn"; by default Python's.
+
+    Returns:
+        A `Loader` to iterate over, an epoch at a time.
+
+    Example:
+        >>> from ident3d import PairDataset, make_loader
+        >>> loader = make_loader(PairDataset(dataset, sigma=0.3), batch_size=8, workers=0)
+        >>> (z, z_tilde), (x, x_tilde) = next(iter(loader))
+        >>> z.shape, x.shape[:2]
+        (torch.Size([8, 10]), torch.Size([8, 3]))
     """
     pairs = isinstance(dataset, PairDataset)
     drop_last = pairs or shuffle if drop_last is None else drop_last

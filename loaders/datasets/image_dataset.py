@@ -35,6 +35,13 @@ class ImageDataset:
         latents: Names of the latents to return; by default all.
         transform: Applied to each image tensor.
         packed: Read the packed files (True) or the shards (False); by default the packed files that match their shards.
+
+    Example:
+        >>> from ident3d import ImageDataset
+        >>> images = ImageDataset(dataset)
+        >>> x, z = images[0]
+        >>> len(images), x.dtype, x.shape[0], z.shape
+        (16, torch.uint8, 3, torch.Size([10]))
     """
 
     def __init__(

@@ -42,6 +42,13 @@ class PairDataset:
         search: How the nearest image is found: "exact", "flat" or "ivf".
         length: Pairs of an epoch; by default as many as there are images.
         latents, transform, packed: As in ImageDataset. If `images` is one, `transform` and `packed` are its own.
+
+    Example:
+        >>> from ident3d import PairDataset
+        >>> pairs = PairDataset(dataset, cond="normal", sigma=0.3)
+        >>> (z, z_tilde), (x, x_tilde) = pairs[0]
+        >>> z.shape, x.shape == x_tilde.shape
+        (torch.Size([10]), True)
     """
 
     def __init__(

@@ -67,6 +67,28 @@ def pairs(
     """Draw `count` pairs as PairDataset does, and compare |z̃ - z| with the conditional.
 
     `images` and the settings of the pairs are those of PairDataset.
+
+    Args:
+        images: A dataset folder, its address, an opened `Folder`, several of them, or an `ImageDataset`.
+        cond: The name of p(z̃ | z): see `ident3d.latents.conditional`.
+        sigma: The width, one number or one per latent.
+        p: The power of gennorm.
+        kappa: The concentration of vmf.
+        precision: The diagonal of Λ for rejected_normal.
+        only: Names of the latents that change.
+        same_class: Keep a pair within its class.
+        anchors: "rendered" or "marginal".
+        search: "exact", "flat" or "ivf".
+        seed: What every pair depends on.
+        count: The number of pairs.
+
+    Returns:
+        A `Realised`: what was asked for and what the finite data gave, per latent.
+
+    Example:
+        >>> import ident3d
+        >>> type(ident3d.pairs(dataset, sigma=0.3, count=100)).__name__
+        'Realised'
     """
     if count < 1:
         raise UserError(f"At least one pair must be drawn, not {count}.")

@@ -47,6 +47,18 @@ def index(images: Folders | ImageDataset, search: str = "ivf") -> Indexed:
     """Build the index of a dataset's latents, or load it from the cache, and try it on pairs of normal σ = 0.1.
 
     Only `ivf` is kept: building a k-d tree (`exact`) or FAISS' flat index (`flat`) is faster than reading it.
+
+    Args:
+        images: A dataset folder, its address, an opened `Folder`, several of them, or an `ImageDataset`.
+        search: "exact", "flat" or "ivf".
+
+    Returns:
+        An `Indexed`: how long it took, and how often it finds the nearest image.
+
+    Example:
+        >>> import ident3d
+        >>> type(ident3d.index(dataset, search="exact")).__name__
+        'Indexed'
     """
     data = images if isinstance(images, ImageDataset) else ImageDataset(images)
     latents, _ = data.all_latents()

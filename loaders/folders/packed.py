@@ -33,7 +33,20 @@ class Packed:
 
 
 def pack(path: Path | str | Folder, *, show_progress: bool = True) -> Packed:
-    """Write the packed file of a finished dataset into its folder, checking the shards' hashes; keep a sound one."""
+    """Write the packed file of a finished dataset into its folder, checking the shards' hashes; keep a sound one.
+
+    Args:
+        path: The dataset folder, or its address in a store.
+        show_progress: Show a progress bar.
+
+    Returns:
+        A `Packed`: the file, and what it holds.
+
+    Example:
+        >>> import ident3d
+        >>> type(ident3d.pack(dataset, show_progress=False)).__name__
+        'Packed'
+    """
     folder = open_folder(path)
     description = folder.description
     if not description.complete:

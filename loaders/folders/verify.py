@@ -88,6 +88,20 @@ def verify(path: Path | str, *, repair: bool = False, show_progress: bool = True
     Latents must lie in [-1, 1] and equal what their recorded source gives (seed, copied file or import), and a packed
     file its recorded hash. With `repair`, broken shards and their manifest lines are removed, so that the same `render`
     makes them again, and so is a broken packed file.
+
+    Args:
+        path: The dataset folder, or its address in a store.
+        repair: Remove what is broken.
+        show_progress: Show a progress bar.
+
+    Returns:
+        A `Verified`: the number of good images, and the problems.
+
+    Example:
+        >>> import ident3d
+        >>> found = ident3d.verify(dataset, show_progress=False)
+        >>> found.good, found.problems
+        (16, ())
     """
     where = store_or_folder(path)
     if isinstance(where, Path) and not (is_dataset(where) or (where / manifest.MANIFEST_FILE).exists()):

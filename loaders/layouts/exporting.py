@@ -34,6 +34,21 @@ def export(path: Path | str, out: Path | str, *, show_progress: bool = True) -> 
     """Write images/NNNNNN.png, raw_latents.npy and latents.npy; for each class c one such set, named ..._c.
 
     An interrupted export continues where it stopped. Shards are checked against their hashes.
+
+    Args:
+        path: The dataset folder, or its address in a store.
+        out: A new folder.
+        show_progress: Show a progress bar.
+
+    Returns:
+        An `Exported`: the folder, and what was written.
+
+    Example:
+        >>> import ident3d
+        >>> from pathlib import Path
+        >>> _ = ident3d.export(dataset, "exported", show_progress=False)
+        >>> len(list(Path("exported/images").iterdir())), Path("exported/raw_latents.npy").exists()
+        (16, True)
     """
     folder, out = open_folder(path), local_folder(out)
     if not folder.description.complete:

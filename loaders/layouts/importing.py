@@ -67,6 +67,26 @@ def import_(
 
     Images of classes are numbered in turn, image k of class c before image k of class c + 1. The raw → scene mapping is
     inferred from the two arrays and recorded. What an interrupted import has finished is kept by the next.
+
+    Args:
+        source: A folder or a .tar file in a published layout.
+        out: A new dataset folder.
+        split: "train" or "test"; by default what the layout says.
+        licence: The licence of the data, for the card.
+        citation: How to cite the data, for the card.
+        workers: Processes that encode shards.
+        shard_size: Images in a shard.
+        show_progress: Show a progress bar.
+
+    Returns:
+        An `Imported`: the folder, and what was taken over.
+
+    Example:
+        >>> import ident3d
+        >>> _ = ident3d.export(dataset, "published/train", show_progress=False)
+        >>> _ = ident3d.import_("published", "imported", split="train", workers=1, show_progress=False)
+        >>> len(ident3d.ImageDataset("imported"))
+        16
     """
     started = datetime.now(UTC)
     source, out = local_folder(source), local_folder(out)

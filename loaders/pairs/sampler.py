@@ -31,6 +31,24 @@ class PairSampler:
     z̃'        ~ p(· | z), z the anchor's latents
     positive  the image nearest to z̃' in L2 that is not the anchor, and shows its class where `classes` are given
     negative  on request, the same with a second conditional
+
+    Args:
+        latents: Raw latents of the images (n, d) float32.
+        conditional: p(z̃ | z) on the latents' space.
+        seed: What every pair depends on.
+        anchors: "rendered" or "marginal".
+        search: "exact", "flat" or "ivf".
+        classes: Classes of the images (n,) int8, to keep pairs within a class.
+        negative: The conditional of hard negatives.
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import PairSampler, latents
+        >>> z = np.random.default_rng(0).uniform(-1, 1, (1000, 3)).astype(np.float32)
+        >>> sampler = PairSampler(z, latents.conditional("normal", latents.Box(3), sigma=0.1))
+        >>> anchors, positives, *_ = sampler.pairs(np.arange(500))
+        >>> 0.05 < np.abs(z[anchors] - z[positives]).mean() < 0.15
+        True
     """
 
     def __init__(

@@ -80,7 +80,29 @@ def evaluate(
 
     `data` is by default the folder of split test with the training set's world and size. Batch norm is in evaluation
     mode; with `bn_batch_stats` it takes the statistics of batches as large as in training, as the public code does.
-    `encoder` names an encoder of your own again. (`ident3d.score` scores any two arrays.)
+    `encoder` names a user's own encoder again. (`ident3d.score` scores any two arrays.)
+
+    Args:
+        run: The run's folder.
+        data: The folder to score on; by default the matching test set.
+        metrics: "default", "all", or names of scores.
+        count: The number of images.
+        bn_batch_stats: Batch norm takes the statistics of batches.
+        allow_same: Accept images that the run was trained on.
+        encoder: A user's own encoder, named as in training.
+        device: "auto", "cpu", "cuda" or "mps".
+        seed: What shuffles rows and draws samples.
+        root: The data root.
+        show_progress: Show a progress bar.
+
+    Returns:
+        An `Evaluation`, with a `table()`.
+
+    Example:
+        >>> import ident3d
+        >>> found = ident3d.evaluate(run, test_set, metrics="mcc_pearson", device="cpu", show_progress=False)
+        >>> found.count
+        40
     """
     choose_scores(metrics)  # a name that there is not is refused before images are encoded
     opened = run if isinstance(run, Run) else open_run(run)
@@ -159,7 +181,25 @@ def encode(
     device: str = "auto",
     show_progress: bool = True,
 ) -> Path:
-    """Write the codes of all images of a folder, (n, d) float32 in their order, to a .npy or .h5 file."""
+    """Write the codes of all images of a folder, (n, d) float32 in their order, to a .npy or .h5 file.
+
+    Args:
+        run: The run's folder.
+        directory: The dataset folder to encode.
+        out: A .npy or .h5 file.
+        encoder: A user's own encoder, named as in training.
+        device: "auto", "cpu", "cuda" or "mps".
+        show_progress: Show a progress bar.
+
+    Returns:
+        The file.
+
+    Example:
+        >>> import ident3d, numpy as np
+        >>> path = ident3d.encode(run, test_set, "codes.npy", device="cpu", show_progress=False)
+        >>> np.load(path).shape
+        (40, 10)
+    """
     opened, directory = open_run(run), local_copy(directory)
     target = Path(out) if out else opened.path / f"codes-{directory.resolve().name}.npy"
     if target.suffix not in (".npy", ".h5"):

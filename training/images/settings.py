@@ -17,7 +17,13 @@ DTYPES = ("auto", "fp32", "bf16", "fp16")
 
 @dataclass(frozen=True)
 class Settings:
-    """The options of `ident3d train` that decide what is learnt. None means what `with_defaults` makes of it."""
+    """The options of `ident3d train` that decide what is learnt. None means what `with_defaults` makes of it.
+
+    Example:
+        >>> from ident3d import Settings
+        >>> Settings(space="sphere", steps=2000).batch
+        512
+    """
 
     space: str | None = None
     cond: str = "normal"

@@ -47,6 +47,30 @@ def train(
     `data` is by default the newest complete training set below the data root. With `resume` a run goes on where its
     checkpoint stands, on one device to the very bits that an uninterrupted run ends with. An interrupt ends it after
     the step under way, saved. Under torchrun the batch is shared out among ranks, and every rank sees all negatives.
+
+    Args:
+        data: The dataset folder, or its address in a store.
+        settings: What decides what is learnt.
+        out: The run's folder.
+        root: The data root.
+        device: "auto", "cpu", "cuda" or "mps".
+        resume: Go on with an unfinished run.
+        allow_same: Accept a test set that shares images with the training set.
+        workers: Processes that fetch batches.
+        save_every: Steps between checkpoints.
+        log_every: Steps between lines of the log.
+        tensorboard: Write the log for TensorBoard as well.
+        show_progress: Show a progress bar.
+
+    Returns:
+        The `Run`.
+
+    Example:
+        >>> from ident3d import Settings, train
+        >>> settings = Settings(encoder="resnet18", sigma=0.3, batch=8, steps=2, dtype="fp32")
+        >>> run = train(dataset, settings, out="runs/first", device="cpu", workers=0, show_progress=False)
+        >>> run.path.name, run.settings.loss
+        ('first', 'delta')
     """
     if min(save_every, log_every) < 1:
         raise UserError("--save-every and --log-every are at least 1 step.")

@@ -25,6 +25,11 @@ class MixingSettings:
     """The options of `ident3d mixing`, by default the papers'. None means what `with_defaults` makes of it.
 
     `lambdas` holds one precision Λ per process that draws pairs; with several, one encoder learns from all.
+
+    Example:
+        >>> from ident3d import MixingSettings
+        >>> MixingSettings(dim=5, steps=2000).batch
+        6144
     """
 
     latent_space: str | None = None

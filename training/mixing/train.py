@@ -74,6 +74,26 @@ def mixing(
 
     With `resume` a run goes on where its checkpoint stands, to the very bits that an uninterrupted run ends with: each
     step seeds its draws from (seed, step). An interrupt ends it after the step under way, saved.
+
+    Args:
+        settings: What decides what is drawn and learnt.
+        out: The run's folder.
+        root: The data root.
+        device: "auto", "cpu", "cuda" or "mps".
+        resume: Go on with an unfinished run.
+        save_every: Steps between checkpoints.
+        log_every: Steps between lines of the log.
+        show_progress: Show a progress bar.
+
+    Returns:
+        The `MixingRun`, with its scores.
+
+    Example:
+        >>> from ident3d import MixingSettings, mixing
+        >>> settings = MixingSettings(dim=3, encoder="16x2", batch=64, steps=5)
+        >>> run = mixing(settings, out="mixing/first", device="cpu", show_progress=False)
+        >>> run.path.name
+        'first'
     """
     if min(save_every, log_every) < 1:
         raise UserError("--save-every and --log-every are at least 1 step.")

@@ -50,6 +50,7 @@ def dataset(variant: ImageVariant, split: str, base: Path, show_progress: bool) 
     """Return the folder of a variant's images, rendered now if they are not there."""
     path = dataset_path(variant, split, base)
     if not is_complete(path):
+        # Imported here: a table whose images are there needs neither Blender nor Dask.
         from ident3d.farm.render import render
 
         done = render(variant.count(split), recipe_of(variant, split), out=path, show_progress=show_progress)
@@ -68,6 +69,7 @@ def estimate(cells: Sequence[Cell[ImageVariant]], base: Path, device: str) -> li
         s, variant = settings_of(cell), cell.variant
         if variant.name not in known:
             known[variant.name] = seconds_per_image(s, variant, device)
+        # A contrastive step encodes both views of every pair.
         views = 1 if s.supervised else 2
         done = max((line["step"] for line in read_log(cell.folder)), default=0)
         hours += max(0, s.steps - done) * s.batch * views * known[variant.name] / 3600

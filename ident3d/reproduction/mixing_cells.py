@@ -40,6 +40,7 @@ def estimate(cells: Sequence[MixingCell], device: str, workers: int | None) -> l
     seconds, known = 0.0, {}
     for cell in cells:
         s = settings_of(cell)
+        # Settings that agree in these take the same time for a step, so one of them is measured.
         kind = (s.encoder, s.batch, s.dim, s.space, s.loss, s.model_p, s.supervised, len(s.lambdas), bool(s.hard))
         if kind not in known:
             with torch_threads(1):
@@ -71,7 +72,8 @@ def run_cells(cells: Sequence[MixingCell], device: str, workers: int | None, sho
 
     An interrupt is passed on to the cells' processes: every run saves its state and ends after its step.
     """
-    spawn = multiprocessing.get_context("spawn")  # a fork would share torch's threads
+    # A fork would share torch's threads, which do not exist in a forked child.
+    spawn = multiprocessing.get_context("spawn")
     waiting, running = list(cells), dict[SpawnProcess, tuple[MixingCell, Connection]]()
     total = sum(settings_of(cell).steps or 0 for cell in cells)
     finished_steps = 0
@@ -124,6 +126,7 @@ def run_cell_apart(cell: MixingCell, device: str, connection: Connection) -> Non
     """Call `run_cell` in a process of its own, which stops when its parent has gone."""
     # In a group of its own it gets no interrupt from the keyboard: the parent passes that on, once.
     os.setpgrp()
+    # One thread a row: side by side, rows use all cores better than the threads of one small model.
     torch.set_num_threads(1)
     threading.Thread(target=stop_with_parent, daemon=True).start()
     try:
@@ -144,6 +147,7 @@ def stop_with_parent() -> None:
 
 def run_cell(cell: MixingCell, device: str) -> None:
     """Train and score one row, and write the result; a run that was interrupted goes on."""
+    # Taken before training: the time of a run is that of its start.
     began = circumstances(device_of(device))
     work = mixing(
         cell.variant.settings_of(cell.row, cell.seed),

@@ -51,6 +51,7 @@ def reproduce(
     cells = plan(experiment, profile, folder, rows=rows, seeds=seeds, variants=variants)
     check_finished(experiment, profile, folder)
     cells = [cell for cell in cells if not cell.done]
+    # Both generators start nothing before the loop below asks for their first event.
     events: Iterator[Event]
     if not cells:
         estimate, events = ["All rows asked for are finished."], iter(())
@@ -68,6 +69,7 @@ def reproduce(
             started += 1
             say(f"[{started}/{len(cells)}] {cell.label}")
         elif status is Status.FINISHED:
+            # After every row, so that an interrupted table shows what is there.
             publish(folder, experiment, profile)
         elif status is Status.BUSY:
             busy += 1
@@ -75,6 +77,7 @@ def reproduce(
         else:
             failures.append(reason)
             say(f"Failed: {cell.label}: {reason}")
+    # A row that failed ends no other, so its reason is raised once all are done.
     if failures:
         raise UserError(" ".join(failures))
     if busy:
@@ -124,7 +127,6 @@ def plan(
     experiment: Experiment,
     profile: str,
     folder: Path,
-    *,
     rows: Sequence[str] = (),
     seeds: Sequence[int] = (0,),
     variants: Sequence[str] = (),

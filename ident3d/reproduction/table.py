@@ -95,6 +95,7 @@ def command_of(experiment: Experiment, profile: str, results: Sequence[Result]) 
     words = [f"ident3d reproduce {experiment.name} --profile {profile}"]
     if not results:
         return words[0]
+    # Options that name everything are left out.
     rows, variants = (list(dict.fromkeys(getattr(r, name) for r in results)) for name in ("row", "variant"))
     every = experiment.variants(profile)
     if set(rows) != {row.name for variant in every for row in experiment.rows_of(variant)}:
@@ -135,6 +136,7 @@ def cell(row: Row, column: str, results: Iterable[Result], baselines: Mapping[in
     figures = [100 * value for value in found if value is not None]
     paper = row.paper.get(column)
     theirs = "–" if paper is None else f"{paper[0]:.2f} ± {paper[1]:.2f}" if paper[1] else f"{paper[0]:g}"
+    # The spread is that over our seeds; one seed has none.
     if not figures:
         return f"{theirs} / –"
     spread = f" ± {stdev(figures):.2f}" if len(figures) > 1 else ""

@@ -16,6 +16,7 @@ from synthetic import make_dataset
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.loaders.stores.lease import lease
 from ident3d.reproduction.cells import RESULT_FILE
 from ident3d.reproduction.image_cells import dataset_path
@@ -24,9 +25,12 @@ from ident3d.training.experiments.by_name import EXPERIMENTS
 from ident3d.training.experiments.experiment import ImageVariant
 from ident3d.training.experiments.icml2021 import TABLE4
 from ident3d.training.experiments.neurips2021 import CAUSAL3DIDENT
+from ident3d.training.images.evaluate import evaluate
 from ident3d.training.images.identity import identity_r2
+from ident3d.training.images.run import open_run
 from ident3d.training.images.settings import Settings, with_defaults
-from ident3d.training.report.report import paper_row
+from ident3d.training.images.train import train
+from ident3d.training.report.report import paper_row, write_report
 
 OLD = Path(__file__).parents[1] / "data/v0.1/reproduce"
 SETTINGS = Settings(encoder="tiny:plain", batch=32, steps=2)
@@ -116,6 +120,21 @@ def test_rows_of_other_settings_are_not_set_beside_those_of_now(tmp_path: Path) 
     older.write_text(json.dumps(result))
     _, markdown = reproduce("table4", rows=["identity"], **options)
     assert "| supervised " in markdown
+
+
+def test_a_report_shows_what_is_handed_in_and_the_recorded_pairs(tmp_path: Path) -> None:
+    rendered(TINY, tmp_path)
+    sets = [dataset_path(TINY, split, tmp_path) for split in ("train", "test")]
+    run = train(sets[0], SETTINGS, out=tmp_path / "run", workers=0, show_progress=False)
+    anchors, positives = zip(*open_run(run.path).data["first_pairs"], strict=True)
+    drawn = PairDataset(sets[0], sigma=SETTINGS.sigma).sampler.pairs(np.arange(len(anchors)))
+    assert (list(anchors), list(positives)) == (drawn.anchor.tolist(), drawn.positive.tolist())
+    evaluation = evaluate(run, sets[1], encoder=SETTINGS.encoder, show_progress=False)
+    shutil.move(sets[1], tmp_path / "moved")  # so nothing can open it by its path again
+    shown = write_report(run, evaluation).read_text()
+    assert "Walks along" in shown
+    assert "Training pairs" in shown
+    assert "Walks along" not in write_report(run).read_text()
 
 
 def test_rows_that_version_01_finished_stay(tmp_path: Path) -> None:

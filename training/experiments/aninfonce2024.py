@@ -17,15 +17,7 @@ from collections.abc import Mapping
 from math import log2
 from typing import Final
 
-from ident3d.training.experiments.experiment import (
-    Experiment,
-    Figure,
-    Plot,
-    Row,
-    mixing_profiles,
-    percent,
-    with_baselines,
-)
+from ident3d.training.experiments.experiment import Experiment, Figure, Plot, Row, mixing_profiles, with_baselines
 from ident3d.training.mixing.settings import MixingSettings
 
 PAPER: Final = MixingSettings(batch=1000, steps=100_000)
@@ -58,7 +50,7 @@ ANINFONCE_FIG2: Final = Experiment(
     rows=tuple(with_baselines(
         row
         for second in SECONDS
-        for row in _both_losses(f"{second:g}", (5.0, second), percent(R2=99.6) if second == 25 else {}, {})
+        for row in _both_losses(f"{second:g}", (5.0, second), {"R²": (99.6, 0.0)} if second == 25 else {}, {})
     )),
     profiles=mixing_profiles(PAPER, 30_000),
     notes="The paper's figure at Λ₂ = 25 is from its public log, after 100,000 steps, where Λ̂ ends at 5.5 and 23.1; "
@@ -108,9 +100,9 @@ ENSEMBLE: Final = Experiment(
     title=f"One encoder, two processes whose style is the other's content. {GAP}",
     columns=("R²", "Λ̂ off", "identity R²", "supervised R²"),
     rows=tuple(with_baselines([
-        Row("infonce", {"lambdas": (_FIRST,), "dim": 20} | PLAIN, percent(R2=48)),
-        Row("aninfonce", {"lambdas": (_FIRST,), "dim": 20}, percent(R2=93)),
-        Row("ensemble", {"lambdas": (_FIRST, _SECOND), "dim": 20}, percent(R2=98)),
+        Row("infonce", {"lambdas": (_FIRST,), "dim": 20} | PLAIN, {"R²": (48.0, 0.0)}),
+        Row("aninfonce", {"lambdas": (_FIRST,), "dim": 20}, {"R²": (93.0, 0.0)}),
+        Row("ensemble", {"lambdas": (_FIRST, _SECOND), "dim": 20}, {"R²": (98.0, 0.0)}),
     ])),
     profiles=mixing_profiles(PAPER, 30_000),
     notes="Λ₁ is 400 for 3 latents, 15 for 8 and 250 for 9; Λ₂ has 250 for the 8 and 15 for the 9. How the paper "

@@ -46,6 +46,7 @@ class Variant(Generic[AnySettings]):
         """Return a row's settings with a seed, from which all of its random draws follow."""
         change = dict(row.change or {})
         own = self.supervised if change.get("supervised") else {}
+        # What the paper's row asks for comes first, and what a profile needs to reach it overrides it.
         return replace(self.settings, **change | dict(own) | dict(self.tuned.get(row.name, {})), seed=seed)
 
 
@@ -92,10 +93,10 @@ class Experiment:
 
     def row(self, name: str) -> Row:
         """Return the row of this name; raise UserError if there is none."""
-        found = next((row for row in self.rows if row.name == name), None)
-        if found is None:
-            raise unknown("row", name, [row.name for row in self.rows])
-        return found
+        known = {row.name: row for row in self.rows}
+        if name not in known:
+            raise unknown("row", name, known)
+        return known[name]
 
     def variants(self, profile: str, names: Iterable[str] = ()) -> list[Variant[Any]]:
         """Return the profile's variants, or those of them that are named."""
@@ -134,18 +135,13 @@ def mixing_profiles(
     }
 
 
-def percent(**figures: float | Figure) -> dict[str, Figure]:
-    """Return a paper's figures by column; R2, identity and supervised are short for columns of R²."""
-    columns = {"R2": "R²", "identity": "identity R²", "supervised": "supervised R²"}
-    return {columns.get(k, k): v if isinstance(v, tuple) else (v, 0.0) for k, v in figures.items()}
-
-
 def with_baselines(rows: Iterable[Row]) -> Iterator[Row]:
     """Yield each row with the name of its supervised baseline, and each baseline once, before its first row."""
     seen: set[str] = set()
     for row in rows:
         change = dict(row.change or {})
         kept = {name: change[name] for name in LATENT_SETTINGS if name in change}
+        # Λ draws pairs on the sphere alone, so a row with a Λ need not name its space.
         if "latent_space" not in kept and "lambdas" in change:
             kept["latent_space"] = "sphere"
         name = "-".join(["supervised", *(str(value) for value in kept.values())])

@@ -18,6 +18,7 @@ from ident3d.latents.worlds import World
 from ident3d.training.experiments.experiment import Experiment, ImageVariant, Row
 from ident3d.training.images.settings import Settings
 
+# How each column is scored: the class by a linear classifier, groups of latents by kernel ridge regression.
 RIDGE: Final = "kernel_ridge_r2"
 SCORES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "class": ("class_accuracy", ()),
@@ -29,6 +30,10 @@ SCORES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "rot": (RIDGE, GROUPS["rotation"]),
 }
 PAPER: Final = Settings(space="unbounded", loss="simclr", dim=8, steps=200_000)
+MINI: Final = replace(PAPER, batch=256, lr=1e-3, schedule="onecycle", steps=1_500)
+CAUSAL: Final = ImageVariant(
+    name="causal", settings=PAPER, world=World("causal3dident"), size=224, train=252_000, test=25_200
+)
 
 
 def _row(name: str, change: dict[str, object], shares: tuple[float, ...]) -> Row:
@@ -65,21 +70,8 @@ CAUSAL3DIDENT: Final = Experiment(
         _redrawn("lt-rotations+hues", ("rotations", "hues"), 1, 0.57, 0.91, 0.30, 0, 0, 0.28),
     ),
     profiles={
-        "paper": (
-            ImageVariant(
-                name="causal", settings=PAPER, world=World("causal3dident"), size=224, train=252_000, test=25_200
-            ),
-        ),
-        "mini": (
-            ImageVariant(
-                name="causal",
-                settings=replace(PAPER, batch=256, lr=1e-3, schedule="onecycle", steps=1_500),
-                world=World("causal3dident"),
-                size=64,
-                train=14_000,
-                test=4_200,
-            ),
-        ),
+        "paper": (CAUSAL,),
+        "mini": (replace(CAUSAL, settings=MINI, size=64, train=14_000, test=4_200),),
     },
 )
 

@@ -3,15 +3,16 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-MANY = 20  # names; the nearest one alone is more help than so many
+# of so many names, the nearest one alone is more help than all of them
+MANY = 20
 
 
 class UserError(ValueError):
-    """A mistake that the user can mend: one clear sentence; the command line exits with code 2 and no traceback."""
+    """A mistake that the user can mend, in one clear sentence. The command line exits with code 2 and no traceback."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
-    """The error for a name that is not one of `known`, with the nearest known one suggested."""
+    """Return the error for a name that is not one of `known`, with the nearest known one as a suggestion."""
     names = list(known)
     near = get_close_matches(name, names, n=1, cutoff=0.6)
     hint = f" Did you mean {near[0]!r}?" if near else ""

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +16,7 @@ from ident3d.farm.batch_systems import SYSTEMS, is_here
 from ident3d.farm.bpy_libraries import bpy_binary, install_line, missing_libraries
 from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.pairs.faiss_build import ADVICE, faiss_build
-from ident3d.machine import UNTRIED, cores, free_bytes
+from ident3d.machine import UNTRIED, cores, free_bytes, installed_versions
 
 Status = Literal["ok", "limited", "missing"]
 PACKAGES = ("ident3d", "numpy", "scipy", "scikit-learn", "h5py", "torch", "pillow", "matplotlib", "distributed")
@@ -33,7 +32,7 @@ BPY_PYTHON = ("3", "11")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at: what was found, and what works or does not because of it."""
+    """One thing that was checked: what was found, and what works or does not because of it."""
 
     what: str
     found: str
@@ -43,7 +42,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Health:
-    """All findings, and the two answers that matter."""
+    """All findings, and whether this machine can render and train."""
 
     findings: tuple[Finding, ...]
     can_render: bool
@@ -51,7 +50,7 @@ class Health:
 
     @property
     def exit_code(self) -> int:
-        """0: rendering and training are possible; 4: no rendering; 8: no training; 12: neither."""
+        """0 if rendering and training are possible, 4 if only training is, 8 if only rendering is, 12 if neither is."""
         return (0 if self.can_render else 4) + (0 if self.can_train else 8)
 
     def as_dict(self) -> dict[str, object]:
@@ -75,53 +74,47 @@ def doctor(root: Path | str | None = None) -> Health:
     """Return what works on this machine: Python, packages, bpy, FAISS, devices, cores, memory and disk.
 
     Args:
-        root: The data root, for the free disk.
+        root: The data root whose disk is checked; by default IDENT3D_DATA, else ./data.
 
     Returns:
-        A `Health`.
+        All findings, each with what to do if something is missing, and whether rendering and training are possible.
 
     Example:
         >>> import ident3d
         >>> type(ident3d.doctor()).__name__
         'Health'
     """
-    rendering = look_at_bpy()
-    training = look_at_torch()
+    rendering = check_bpy()
+    training = check_torch()
     findings = (
-        look_at_python(),
-        *look_at_packages(),
+        check_python(),
+        *check_packages(),
         rendering,
-        look_at_faiss(),
+        check_faiss(),
         training,
-        *look_at_machine(),
-        *look_at_cluster(),
-        look_at_meshes(),
-        look_at_disk(data_root(root)),
+        *check_machine(),
+        *check_cluster(),
+        check_meshes(),
+        check_disk(data_root(root)),
     )
     return Health(
         findings,
-        can_render=rendering.status == "ok" and bool(installed("distributed")),
+        can_render=rendering.status == "ok" and "distributed" in installed_versions(["distributed"]),
         can_train=training.status == "ok",
     )
 
 
-def look_at_python() -> Finding:
+def check_python() -> Finding:
     found = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
     if platform.python_version_tuple()[:2] == BPY_PYTHON:
         return Finding("Python", found, "ok", "bpy's wheels are for this version")
     return Finding("Python", found, "limited", "loading, training and scoring work; rendering needs Python 3.11")
 
 
-def installed(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def look_at_packages() -> Iterator[Finding]:
+def check_packages() -> Iterator[Finding]:
+    versions = installed_versions(PACKAGES)
     for package in PACKAGES:
-        found = installed(package)
+        found = versions.get(package)
         if found:
             yield Finding(package, found, "ok", "installed")
         elif package == "distributed":
@@ -130,8 +123,9 @@ def look_at_packages() -> Iterator[Finding]:
             yield Finding(package, "not installed", "missing", f"pip install {package}")
 
 
-def look_at_bpy() -> Finding:
-    """Import bpy in a process of its own: a missing library or a crash must not take doctor with it."""
+def check_bpy() -> Finding:
+    """Import bpy in a separate process."""
+    # a missing library or a crash of bpy must not end doctor too
     binary = bpy_binary()
     if binary is None:
         right_python = platform.python_version_tuple()[:2] == BPY_PYTHON
@@ -149,7 +143,7 @@ def look_at_bpy() -> Finding:
     return Finding("bpy (rendering)", "does not import", "missing", f"rendering is unavailable: {last}")
 
 
-def look_at_faiss() -> Finding:
+def check_faiss() -> Finding:
     build = faiss_build()
     advice = ADVICE.get(build)
     if advice:
@@ -162,7 +156,7 @@ def look_at_faiss() -> Finding:
     return Finding("FAISS (pairs)", found, "ok", f"pairs are searched on the {build.upper()}")
 
 
-def look_at_torch() -> Finding:
+def check_torch() -> Finding:
     try:
         import torch
     except (ImportError, OSError) as error:
@@ -175,7 +169,7 @@ def look_at_torch() -> Finding:
 
 
 def cpu_flags() -> set[str]:
-    """CPU feature names as Linux lists them; empty elsewhere."""
+    """Return the CPU feature names that Linux lists; none elsewhere."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -184,7 +178,8 @@ def cpu_flags() -> set[str]:
     return set(line.split(":", 1)[1].split())
 
 
-def look_at_machine() -> Iterator[Finding]:
+def check_machine() -> Iterator[Finding]:
+    # without these instructions bf16 is emulated, which is slower than fp32
     flags = sorted(cpu_flags() & {"avx2", "avx512f", "avx512_bf16", "amx_bf16", "bf16"})
     bf16 = any("bf16" in flag for flag in flags)
     means = "bf16 training is fast here" if bf16 else "no bf16 instructions: training stays in fp32 on the CPU"
@@ -201,18 +196,19 @@ def look_at_machine() -> Iterator[Finding]:
     yield Finding("memory", f"{memory:.1f} GiB", "ok" if enough else "limited", means)
 
 
-def look_at_cluster() -> Iterator[Finding]:
-    """What a render beyond this machine takes; none of it matters for one on it."""
+def check_cluster() -> Iterator[Finding]:
+    """Check what rendering on other machines needs; rendering on this machine needs none of it."""
+    versions = installed_versions(tuple(CLUSTER))
     for package, use in CLUSTER.items():
-        found = installed(package)
+        found = versions.get(package)
         means = f"for {use}" + ("" if found else ": pip install 'ident3d[cluster]'")
         yield Finding(package, found or "not installed", "ok" if found else "limited", means)
     here = [system for system in SYSTEMS if is_here(system)]
-    means = "where --cluster can begin jobs" if here else "no sbatch, qsub, bsub or kubectl configuration for --cluster"
+    means = "--cluster can start jobs here" if here else "no sbatch, qsub, bsub or kubectl configuration for --cluster"
     yield Finding("batch systems", ", ".join(here) or "none here", "ok" if here else "limited", means)
 
 
-def look_at_meshes() -> Finding:
+def check_meshes() -> Finding:
     from ident3d.shapes.cache import cached_meshes, mesh_folder
     from ident3d.shapes.library import missing_meshes
     from ident3d.shapes.sources import SOURCES
@@ -227,8 +223,9 @@ def look_at_meshes() -> Finding:
     return Finding("meshes (causal)", found, "ok", "all classes of causal3dident can be rendered")
 
 
-def look_at_disk(root: Path) -> Finding:
+def check_disk(root: Path) -> Finding:
     free = free_bytes(root) / GIB
+    # 30 KB is a generous mean: an image of 224x224 takes about 25 KB at `standard`
     images = int(free * GIB / 30_000)
     means = f"room for about {images:,} images of 224x224 below {root}"
     return Finding("free disk", f"{free:.1f} GiB", "ok" if free > 10 else "limited", means)

@@ -9,12 +9,13 @@ from pathlib import Path
 
 
 def cores() -> int:
-    """The number of cores that this process may use."""
+    """Return the number of cores that this process may use."""
+    # a batch system may allow a job fewer cores than the machine has
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cpu_model() -> str:
-    """The processor's name, or "unknown"."""
+    """Return the processor's name, or "unknown"."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -23,7 +24,7 @@ def cpu_model() -> str:
 
 
 def installed_versions(packages: Sequence[str]) -> dict[str, str]:
-    """The versions of Python and of those packages that are installed."""
+    """Return the versions of Python and of those of the packages that are installed."""
     versions = {"python": platform.python_version()}
     for package in packages:
         try:
@@ -34,13 +35,14 @@ def installed_versions(packages: Sequence[str]) -> dict[str, str]:
 
 
 def free_bytes(path: Path) -> int:
-    """The free bytes of the disk that the path is, or would be, on."""
+    """Return the free bytes of the disk that holds the path, or would hold it."""
+    # the folder may not exist yet: its nearest parent that does lies on the same disk
     path = path.absolute()
     return shutil.disk_usage(next(folder for folder in [path, *path.parents] if folder.exists())).free
 
 
 def cache_folder() -> Path:
-    """The user's own cache folder for everything that can be made again."""
+    """Return the user's cache folder, for everything that can be made again."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("ident3d"))
@@ -66,5 +68,5 @@ UNTRIED: dict[str, str] = {
 
 
 def untried(*names: str) -> str:
-    """The end of a help sentence that says which of these values have never been run."""
+    """Return the end of a help sentence that names values which have never been run; each must be in UNTRIED."""
     return f" (never run: {', '.join(name for name in names if UNTRIED[name])})"

@@ -7,7 +7,8 @@ from tqdm import tqdm
 
 
 def progress_bar(total: int, unit: str, *, initial: int = 0, show: bool = True) -> "tqdm[Any]":
-    """A bar on standard error; on a terminal it moves ten times a second, in a log it adds a line every half minute."""
+    """Return a progress bar on standard error."""
+    # On a terminal the bar moves ten times a second; in a log every move is a line, so it moves twice a minute.
     terminal = sys.stderr.isatty()
     return tqdm(
         total=total,

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from servers import GOOGLE, S3, s3_settings, server
 from shapes.stars import obj_bytes, star
 
-from ident3d.health import look_at_bpy
+from ident3d.health import check_bpy
 from ident3d.shapes.library import meshes
 from ident3d.shapes.sources import SOURCES
 
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     wanted = [item for item in items if item.get_closest_marker("bpy")]
     if not wanted:
         return
-    finding = look_at_bpy()
+    finding = check_bpy()
     if finding.status != "ok":
         for item in wanted:
             item.add_marker(pytest.mark.skip(reason=finding.means))

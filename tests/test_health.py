@@ -11,7 +11,7 @@ import numpy
 import pytest
 
 from ident3d.farm.bpy_libraries import DEBIAN_PACKAGE, install_line, missing_libraries
-from ident3d.health import Finding, Health, doctor, look_at_cluster
+from ident3d.health import Finding, Health, check_cluster, doctor
 from ident3d.loaders.folders.data_root import data_root
 
 LINUX = platform.system() == "Linux"
@@ -34,12 +34,12 @@ def test_table_holds_every_finding_and_the_answers(tmp_path: Path) -> None:
 def test_a_batch_system_is_found_by_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
-    found = {finding.what: finding for finding in look_at_cluster()}
+    found = {finding.what: finding for finding in check_cluster()}
     assert found["batch systems"].found == "none here"
     assert found["batch systems"].status == "limited"
     (tmp_path / "qsub").touch(0o700)
     (tmp_path / "config").touch()
-    *packages, systems = look_at_cluster()
+    *packages, systems = check_cluster()
     assert systems.found == "pbs, sge, k8s"
     assert [finding.what for finding in packages] == ["dask-jobqueue", "dask-kubernetes", "s3fs"]
 

@@ -18,7 +18,7 @@ from shapes.stars import obj_bytes, star
 
 from ident3d.cli import main
 from ident3d.errors import UserError
-from ident3d.health import look_at_meshes
+from ident3d.health import check_meshes
 from ident3d.shapes.archives import effective, without_credentials
 from ident3d.shapes.cache import cached_meshes, load_mesh, mesh_folder
 from ident3d.shapes.library import meshes
@@ -308,13 +308,13 @@ def test_where_no_picture_can_go_is_told_before_the_download(out: str, index: In
 
 
 def test_doctor_counts_the_cache(index: Index, cache: Path) -> None:
-    finding = look_at_meshes()
+    finding = check_meshes()
     assert finding.status == "limited"
     assert finding.means == "`ident3d meshes` fetches Cow, Head"
     meshes(["Cow"], accept_terms=True, show_progress=False)
-    assert look_at_meshes().found == f"1 of 2 in {cache}"
+    assert check_meshes().found == f"1 of 2 in {cache}"
     meshes(SOURCES, accept_terms=True, show_progress=False)
-    assert look_at_meshes().status == "ok"
+    assert check_meshes().status == "ok"
 
 
 def test_pips_environment_goes_before_its_files_and_download_before_global() -> None:

@@ -17,7 +17,7 @@ from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.folder import Description, local_copy
 from ident3d.loaders.format.files import sha256, write_atomically, write_json
 from ident3d.loaders.format.latents_source import npy_bytes
-from ident3d.memory import enough_memory, keep_memory
+from ident3d.memory import keep_memory, memory_advice
 from ident3d.metrics import Report, score
 from ident3d.metrics.scoring import choose_scores
 from ident3d.progress import progress_bar
@@ -241,7 +241,7 @@ def codes_of(
                 module.train()
     parts = []
     bar = progress_bar(len(numbers), "images", show=show)
-    memory = enough_memory(f"{batch} images go through the encoder at once")
+    memory = memory_advice(f"{batch} images go through the encoder at once")
     with memory, bar, torch.inference_mode(), untracked_statistics(model):  # scoring leaves the running ones alone
         for some in np.array_split(numbers, max(1, round(len(numbers) / batch))):
             x = pixels.normalised(pixels.unit(images.batch(some)[0], where))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ident3d.errors import UserError
-from ident3d.memory import enough_memory, keep_memory
+from ident3d.memory import keep_memory, memory_advice
 from ident3d.training.encoders.output_spaces import Box, Sphere
 from ident3d.training.images.run import Run
 from ident3d.training.images.settings import Settings
@@ -76,7 +76,7 @@ def train(
         raise UserError("--save-every and --log-every are at least 1 step.")
     keep_memory()
     with ExitStack() as stack:
-        stack.enter_context(enough_memory(SMALLER))
+        stack.enter_context(memory_advice(SMALLER))
         here = stack.enter_context(joined_ranks(device))
         order = stack.enter_context(
             opened(data, settings, here, out=out, root=root, resume=resume, allow_same=allow_same)

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from ident3d.errors import UserError
-from ident3d.memory import is_want_of_memory
+from ident3d.memory import is_out_of_memory
 
 
 def by_path(kind: str, path: str) -> object:
@@ -46,7 +46,7 @@ def own_code(kind: str, path: str) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        if ":" not in path or is_want_of_memory(error):
+        if ":" not in path or is_out_of_memory(error):
             raise  # not a user's own, or no fault of it
         file = getattr(sys.modules.get(path.partition(":")[0]), "__file__", None)
         lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]

@@ -34,7 +34,8 @@ def run(*command: str | Path, cwd: Path) -> str:
     done = subprocess.run(
         [str(word) for word in command], capture_output=True, text=True, check=False, cwd=cwd, env=environment
     )
-    assert done.returncode in (0, 4), f"{command}: {done.stdout[-2000:]}{done.stderr[-3000:]}"  # 4: doctor, no bpy
+    what = f"{Path(command[0]).name} {str(command[1:])[:80]}"
+    assert done.returncode in (0, 4), f"{what}: {done.stdout[-2000:]}{done.stderr[-3000:]}"  # 4: doctor, no bpy
     return done.stdout
 
 
@@ -77,13 +78,12 @@ def test_metadata_names_the_extras_and_the_readme(dist: dict[str, Path]) -> None
     assert "arXiv" in metadata or "arxiv.org" in metadata
 
 
-def import_everything() -> str:
-    """Code that imports every module but those that need bpy, and shows where the package lies."""
-    modules = [installed_name(file).removesuffix(".py").replace("/", ".") for file in source_files() if "." in file]
+def import_everything(wheel_names: list[str]) -> str:
+    """Code that imports every module of the wheel, and shows where the package lies."""
     names = [
-        name.removesuffix(".__init__")
-        for name in modules
-        if name.startswith("ident3d") and not name.endswith(("py.typed", ".toml", ".html", "__main__"))
+        name.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+        for name in wheel_names
+        if name.endswith(".py") and not name.endswith("__main__.py")  # that one runs the command line
     ]
     return (
         "import importlib, importlib.util\n"
@@ -98,7 +98,9 @@ def import_everything() -> str:
 
 
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
-def test_what_was_built_installs_and_imports(dist: dict[str, Path], kind: str, tmp_path: Path) -> None:
+def test_what_was_built_installs_and_imports(
+    dist: dict[str, Path], wheel_names: list[str], kind: str, tmp_path: Path
+) -> None:
     """In an environment that holds nothing but what is installed here already, and no checkout."""
     venv.create(tmp_path / "venv", with_pip=False)
     python = tmp_path / "venv" / "bin" / "python"
@@ -109,14 +111,16 @@ def test_what_was_built_installs_and_imports(dist: dict[str, Path], kind: str, t
     seen = [str(target), *(path for path in sys.path if path.endswith(("site-packages", "dist-packages")))]
     packages = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=tmp_path).strip())
     (packages / "seen.pth").write_text("\n".join(seen))
-    where = run(python, "-c", import_everything(), cwd=tmp_path).split()[-1]
+    where = run(python, "-c", import_everything(wheel_names), cwd=tmp_path).split()[-1]
     assert Path(where).is_relative_to(target)
     assert "Training: yes" in run(python, "-m", "ident3d", "doctor", "--root", tmp_path, cwd=tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
-def test_a_full_install_into_an_empty_environment(dist: dict[str, Path], kind: str, tmp_path: Path) -> None:
+def test_a_full_install_into_an_empty_environment(
+    dist: dict[str, Path], wheel_names: list[str], kind: str, tmp_path: Path
+) -> None:
     """`pip install ident3d[render,cpu]` as a user does it: minutes, and gigabytes of other packages."""
     venv.create(tmp_path / "venv", with_pip=True)
     pip = [tmp_path / "venv" / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "-q"]
@@ -124,7 +128,7 @@ def test_a_full_install_into_an_empty_environment(dist: dict[str, Path], kind: s
     run(*pip, "install", "-c", TOP / "constraints.txt", "torch", cwd=tmp_path)
     run(*pip, "install", "-c", TOP / "constraints.txt", f"{dist[kind]}[render,cpu]", cwd=tmp_path)
     python = tmp_path / "venv" / "bin" / "python"
-    where = run(python, "-c", import_everything(), cwd=tmp_path).split()[-1]
+    where = run(python, "-c", import_everything(wheel_names), cwd=tmp_path).split()[-1]
     assert Path(where).is_relative_to(tmp_path / "venv")
     ident3d = tmp_path / "venv" / "bin" / "ident3d"
     assert "Training: yes" in run(ident3d, "doctor", "--root", tmp_path, cwd=tmp_path)

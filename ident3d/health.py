@@ -81,8 +81,8 @@ def doctor(root: Path | str | None = None) -> Health:
 
     Example:
         >>> import ident3d
-        >>> type(ident3d.doctor()).__name__
-        'Health'
+        >>> ident3d.doctor().can_train
+        True
     """
     rendering = check_bpy()
     training = check_torch()

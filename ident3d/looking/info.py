@@ -44,8 +44,8 @@ def info(path: Path | str) -> Info:
 
     Example:
         >>> import ident3d
-        >>> type(ident3d.info(dataset)).__name__
-        'Info'
+        >>> "16" in ident3d.info(dataset).table()
+        True
     """
     folder = open_folder(path)
     return Info(folder, attainable_r2(world_of(folder.description.settings)))

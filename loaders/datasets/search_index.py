@@ -57,8 +57,9 @@ def index(images: Folders | ImageDataset, search: str = "ivf") -> Indexed:
 
     Example:
         >>> import ident3d
-        >>> type(ident3d.index(dataset, search="exact")).__name__
-        'Indexed'
+        >>> found = ident3d.index(dataset, search="exact")
+        >>> found.images, found.recall
+        (16, 1.0)
     """
     data = images if isinstance(images, ImageDataset) else ImageDataset(images)
     latents, _ = data.all_latents()

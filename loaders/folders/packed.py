@@ -44,8 +44,9 @@ def pack(path: Path | str | Folder, *, show_progress: bool = True) -> Packed:
 
     Example:
         >>> import ident3d
-        >>> type(ident3d.pack(dataset, show_progress=False)).__name__
-        'Packed'
+        >>> found = ident3d.pack(dataset, show_progress=False)
+        >>> found.path.parent == dataset, found.path.stat().st_size == found.bytes
+        (True, True)
     """
     folder = open_folder(path)
     description = folder.description

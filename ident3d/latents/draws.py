@@ -65,7 +65,8 @@ def _uniform_on_sphere(word: NDArray[np.uint64]) -> Float64:
     """g / |g| with g ~ N(0, 1)^d."""
     g = normal_quantile(uniform_float64(word))
     square = np.zeros(len(g))
-    for column in g.T:  # not np.sum: its order of additions is NumPy's own affair
+    # Not np.sum: its order of additions differs between NumPy's versions and processors, and so would the last bits.
+    for column in g.T:
         square = square + column * column
     point: Float64 = g / np.sqrt(square)[:, None]
     return point

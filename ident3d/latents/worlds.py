@@ -242,7 +242,8 @@ def _spherical_coordinates(point: NDArray[np.float64]) -> NDArray[np.float64]:
     """Points (n, d + 1) on S^d → d angles: a_k = arccos(x_k / |(x_k … x_{d+1})|) in [0, π], the last in [0, 2π)."""
     n, d = len(point), point.shape[1] - 1
     angles = np.empty((n, d))
-    rest = np.zeros(n)  # the squared length of the coordinates after x_k, summed in this order on every machine
+    # The squared length of the coordinates after x_k is summed in this order on every machine, so that angles agree.
+    rest = np.zeros(n)
     for k in range(d, 0, -1):
         rest = rest + point[:, k] * point[:, k]
         angles[:, k - 1] = atan2(np.sqrt(rest), point[:, k - 1])

@@ -83,6 +83,7 @@ def beta_vae_score(
     labels = factors[generator.integers(factors.size, size=points + evaluation_points)]
     features = np.empty((labels.size, codes.shape[1]))
     for factor in factors.tolist():
+        # A million pairs at a time: all codes of all pairs at once would need gigabytes.
         for some in np.array_split(np.flatnonzero(labels == factor), 1 + labels.size * batch // 1_000_000):
             first, second = shared_rows(levels, factor, some.size * batch, generator)
             distance = np.abs(codes[first] - codes[second])

@@ -79,6 +79,7 @@ def class_accuracy(
         values, codes = class_rows(*test, "test classes", "test codes")
         if codes.shape[1] != fit_codes.shape[1] or (values.dtype.kind in "US") != (fit_values.dtype.kind in "US"):
             raise UserError("The test arrays must have the columns and the kind of class of the arrays to fit on.")
+    # Both sides are numbered together: a class that the fitted rows lack still counts as missed.
     known, labels = np.unique(np.concatenate([fit_values, values]), return_inverse=True)
     fit_labels, true = labels[: len(fit_values)].astype(np.int64), labels[len(fit_values) :].astype(np.int64)
     if np.unique(fit_labels).size < 2:
@@ -161,6 +162,7 @@ def class_rows(classes: ArrayLike, h: ArrayLike, class_name: str, code_name: str
 
 def _mean_auc(probability: Floats, levels: Integers, labels: Integers) -> float:
     """Mean over levels of the area under the ROC curve, as the rank-sum statistic; NaN if no level can be scored."""
+    # AUC = (rank sum of the positives - its least value) / (positives · negatives), ties counted half by midranks.
     ranks = rankdata(probability, axis=0)
     areas = []
     for column, level in enumerate(levels):

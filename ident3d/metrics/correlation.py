@@ -92,6 +92,7 @@ def correlation_matrix(z: Floats, h: Floats, *, ranks: bool = False) -> Floats:
 
 def match_codes(correlation: Floats, moving: Flags) -> Mcc:
     """The best one-to-one assignment on |correlation|, for the latents that vary (`moving`)."""
+    # Constant latents have no row in the matching: they must not take a code away from one that varies.
     strength = np.abs(correlation)
     assignment = np.full(len(strength), -1, dtype=np.int64)
     rows, columns = linear_sum_assignment(strength[moving], maximize=True)

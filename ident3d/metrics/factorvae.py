@@ -137,6 +137,7 @@ def _score_votes(
     active = varies(codes) & (np.sqrt(global_variance) >= threshold)
     if not active.any():
         raise UserError(f"No code has a standard deviation of at least {threshold}, so there is nothing to vote on.")
+    # Dropped codes get an infinite ratio, so that none of them is ever the least varying.
     ratio = np.divide(variance, global_variance, out=np.full_like(variance, np.inf), where=active)
     voted = ratio.argmin(axis=1)
     votes, evaluation_votes = np.zeros((2, factors, codes.shape[1]), dtype=np.int64)

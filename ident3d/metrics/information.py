@@ -141,6 +141,7 @@ def mutual_information(codes: Integers, levels: Integers) -> tuple[Floats, Float
     """
     rows, d = levels.shape
     height, width = int(codes.max()) + 1, int(levels.max()) + 1
+    # Every (factor, level, bin) has a cell: one bincount per code gives its joint histogram with all factors.
     offset = np.arange(d) * (width * height)
     cells = levels * height + offset
     information = np.empty((d, codes.shape[1]))
@@ -151,7 +152,8 @@ def mutual_information(codes: Integers, levels: Integers) -> tuple[Floats, Float
         expected = probability.sum(axis=2, keepdims=True) * probability.sum(axis=1, keepdims=True)
         ratio = np.divide(probability, expected, out=np.ones_like(probability), where=joint > 0)
         information[:, j] = (probability * np.log(ratio)).sum(axis=(1, 2))
-    information[information < 1e-12] = 0  # round-off of independent or constant columns
+    # Independent and constant columns leave round-off, which modularity would divide by.
+    information[information < 1e-12] = 0
     return information, entropy
 
 

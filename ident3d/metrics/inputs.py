@@ -41,6 +41,7 @@ class Standardized(NamedTuple):
 def plain_array(values: ArrayLike, name: str) -> NDArray[Any]:
     """The NumPy array behind anything array-like, including a torch tensor with a gradient or on a device."""
     source: Any = values
+    # A torch tensor that needs a gradient, or lies on a GPU, refuses np.asarray.
     if hasattr(source, "detach") and hasattr(source, "cpu"):
         source = source.detach().cpu()
     try:
@@ -107,7 +108,8 @@ def standardized(columns: Floats) -> Standardized:
     unit -= middle
     unit[:, ~moving] = 0
     spread = np.sqrt(np.einsum("ij,ij->j", unit, unit) / len(unit))
-    spread[~moving] = 1 / largest[~moving]  # a constant column keeps scale 1
+    # A constant column keeps scale 1, or what it is divided by would be 0.
+    spread[~moving] = 1 / largest[~moving]
     unit /= spread
     return Standardized(unit, middle * largest, spread * largest, moving)
 

@@ -154,8 +154,10 @@ def _search_and_score(
         choice = _choice(cv_r2, latents.moving, per_latent)
     else:
         cv_r2, choice = np.empty((0, 0, latents.columns.shape[1])), [(0, 0)] * latents.columns.shape[1]
+    # The scored rows are measured by the fitted ones: nothing of them may leak into the fit.
     unseen = _affinity((rows.h - codes.mean) / codes.scale, codes.columns, kernel)
     predicted, fitted = np.empty_like(rows.z), np.empty_like(rows.z_fit)
+    # Latents that chose the same (alpha, gamma) share one factorisation.
     for a, g in sorted(set(choice)):
         mine = [latent for latent, pick in enumerate(choice) if pick == (a, g)]
         gram = _kernel(distances, gammas[g], kernel)
@@ -175,7 +177,8 @@ def _thin(rows: Rows, max_rows: int, seed: int | None) -> Rows:
         raise UserError(f"max_rows must be at least 4; it is {max_rows}.")
     generator = np.random.default_rng(seed or 0)
 
-    def keep(count: int) -> slice | Integers:  # sorted, so that the folds stay in the given order
+    # Sorted, so that the contiguous folds stay in the given order.
+    def keep(count: int) -> slice | Integers:
         most = max_rows // 2
         return slice(None) if count <= most else np.sort(generator.choice(count, most, replace=False))
 
@@ -213,6 +216,7 @@ def _cross_validate(
     if not 2 <= folds <= len(latents) // 2:
         raise UserError(f"{folds} folds need at least {2 * max(folds, 2)} fitted rows; there are {len(latents)}.")
     table = np.zeros((len(alphas), len(gammas), latents.shape[1]))
+    # Folds are contiguous and not shuffled, as in the public code: GridSearchCV on a regressor does the same.
     for held in np.array_split(np.arange(len(latents)), folds):
         rest = np.setdiff1d(np.arange(len(latents)), held)
         for g, gamma in enumerate(gammas):

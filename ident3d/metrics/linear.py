@@ -121,6 +121,7 @@ def linear_r2(
     count, codes = rows.h_fit.shape
     if not rows.held_out and count <= codes + 1:
         raise UserError(f"Linear R² needs more than {codes + 1} rows for {codes} codes; there are {count}.")
+    # Held-out rows are predicted by the map of the fitted ones, and centred on their own mean in `unexplained`.
     weights, offset = affine_map(rows.z_fit, rows.h_fit)
     predicted = rows.h @ weights + offset
     per_latent = 1 - unexplained(rows.z, predicted)
@@ -156,6 +157,7 @@ def affine_residual(z: ArrayLike, h: ArrayLike) -> FitResidual:
     target = standardized(latents)
     if not target.moving.any():
         raise UserError("Every latent is constant, so there is nothing to identify.")
+    # In units of the widest latent, so that no square overflows.
     variance = np.square(target.scale[target.moving] / target.scale[target.moving].max())
     score = float(np.sqrt(fraction[target.moving] @ variance / variance.sum()))
     return FitResidual(score, np.sqrt(fraction), weights.T, offset)
@@ -199,6 +201,7 @@ def orthogonal_residual(z: ArrayLike, h: ArrayLike, *, scale: bool = True, cente
     # in units of the largest value, so that no square overflows; the same units for both if s is fixed
     h_size = (float(np.abs(h_wide).max()) or 1.0) if scale else z_size
     z_wide, h_wide = z_wide / z_size, h_wide / h_size
+    # The Procrustes problem: Q = UVᵀ turns the codes onto the latents as well as any orthogonal map can.
     u, singular, vt = np.linalg.svd(h_wide.T @ z_wide)
     energy = float(np.square(h_wide).sum())
     factor = float(singular.sum()) / energy if scale and energy > 0 else 1.0

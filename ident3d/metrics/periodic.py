@@ -138,6 +138,7 @@ def squared_correlation(z: Floats, h: Floats, kinds: Sequence[Kind]) -> Floats:
 
 
 def _fisher_lee(a: Floats, b: Floats) -> Floats:
+    # The double sum over pairs of rows factorises into products of sums over rows: N instead of N² terms.
     n = len(a)
     products = {(f, g): f(a).T @ g(b) for f in (np.cos, np.sin) for g in (np.cos, np.sin)}
     top = products[np.cos, np.cos] * products[np.sin, np.sin] - products[np.cos, np.sin] * products[np.sin, np.cos]

@@ -126,7 +126,8 @@ def bootstrap_predictions(
     means = np.concatenate(list(resampled_means(features, resamples, seed)))
     first, second, residual = np.split(means, 3, axis=1)
     variance = second - np.square(first)
-    usable = (variance > 1e-12).all(axis=1)  # a resample of few different rows may hold a constant latent
+    # A resample of few different rows may hold a constant latent, which has no R².
+    usable = (variance > 1e-12).all(axis=1)
     if not usable.any():
         raise UserError(f"The bootstrap finds a constant latent in every resample of the {len(target)} rows.")
     r2 = 1 - residual[usable] / variance[usable]
@@ -232,7 +233,8 @@ def rank_covariances(columns: Floats, resamples: int, seed: int) -> Iterator[Flo
 def _correlations(covariance: Floats) -> Floats:
     """Correlation matrices; 0 for a column that is constant in a resample."""
     deviation = np.sqrt(np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 0))
-    alive = deviation > 1e-7  # columns have deviation 1 (ranks 0.29) over all rows
+    # Columns have deviation 1 (ranks 0.29) over all rows; what is left of it below 1e-7 is round-off.
+    alive = deviation > 1e-7
     inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=alive)
     return np.asarray(covariance * inverse[:, :, None] * inverse[:, None, :])
 

@@ -101,6 +101,7 @@ def sap_discrete(
     matrix = np.zeros((data.levels.shape[1], fit.shape[1]))
     for i in np.flatnonzero(moving):
         for j in range(fit.shape[1]):
+            # The classifier and its C are the reference's; its published values depend on both.
             model = LinearSVC(C=0.01, class_weight="balanced", dual="auto", random_state=seed)
             model.fit(fit[:, j : j + 1], data.levels_fit[:, i])
             matrix[i, j] = np.mean(model.predict(scored[:, j : j + 1]) == data.levels[:, i])

@@ -98,7 +98,7 @@ def score(
         check_request(resamples, level)
     if not 0 <= seed < 2**32:
         raise UserError(f"seed must be between 0 and 2**32 - 1; it is {seed}.")
-    # what was given must be sound, or its mistake would hide among the scores that are left out
+    # What was given must be sound, or its mistake would hide among the scores that are left out
     if classes is not None:
         class_rows(classes, codes, "classes", "codes h")
     if augmentations is not None:
@@ -115,6 +115,7 @@ def score(
     matching = mcc(latents, codes)
     for name in chosen:
         start = time.process_time()
+        # A score of a group that cannot be computed is left out with its reason; one that was named is an error.
         try:
             enough_rows(CATALOGUE[name], data)
             scores[name] = CATALOGUE[name].compute(data)

@@ -20,7 +20,7 @@ def shared_rows(levels: Integers, factor: int, draws: int, generator: np.random.
         raise UserError(f"No two rows share a value of factor {factor}, so no batch can be drawn for it.")
     first = generator.choice(eligible, draws)
     start, size = start[group[first]], size[group[first]]
-    # another place of the same group: a step of 1..size-1 around it
+    # Another place of the same group: a step of 1 … size-1 around it never ends on the row itself.
     step = 1 + np.floor(generator.random(draws) * (size - 1)).astype(np.int64)
     second = start + (first - start + step) % size
     return order[first], order[second]
@@ -34,6 +34,7 @@ def batch_of_level(levels: Integers, factor: int, batches: int, size: int, gener
     column = levels[:, factor]
     chosen = column[generator.integers(len(column), size=batches)]
     rows = np.empty((batches, size), dtype=np.int64)
+    # Batch by batch, because a draw without replacement cannot be made for all batches at once.
     for level in np.unique(chosen):
         members = np.flatnonzero(column == level)
         for batch in np.flatnonzero(chosen == level):

@@ -39,6 +39,7 @@ class Encoder(nn.Module):
                 features = self.backbone(images)
         else:
             features = self.backbone(images)
+        # A user's own backbone may return anything; a wrong shape would fail much later, in the head or the loss.
         wanted = FEATURES_PER_CODE * self.space.dim
         shape = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
         if shape != (len(images), wanted):
@@ -46,7 +47,8 @@ class Encoder(nn.Module):
                 f"The encoder's backbone gives features of shape {shape} where ({len(images)}, {wanted}) are needed, "
                 f"{FEATURES_PER_CODE} for each of {self.space.dim} codes."
             )
-        with torch.autocast(features.device.type, enabled=False):  # 16 bits would round codes before they are compared
+        # In 16 bits, codes would be rounded before the loss compares them.
+        with torch.autocast(features.device.type, enabled=False):
             codes: Tensor = self.space(self.head(wide(features)))
         return codes
 

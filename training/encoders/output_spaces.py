@@ -136,6 +136,7 @@ def output_space(
         raise UserError(
             f"The space {name} has {in_boxes} bounded dimensions and takes as many bounds, not {len(bounds)}."
         )
+    # Bounds go to the boxes in order, each taking as many as it has dimensions.
     factors: list[OutputSpace] = []
     for kind, d in zip(kinds, dims, strict=True):
         if kind == "box":

@@ -24,7 +24,8 @@ class Perceptron(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         features = self.layers(x)
-        with torch.autocast(x.device.type, enabled=False):  # 16 bits would round codes before they are compared
+        # In 16 bits, codes would be rounded before the loss compares them.
+        with torch.autocast(x.device.type, enabled=False):
             raw = self.last(wide(features))
         if raw.shape != (len(x), self.space.dim):
             raise UserError(

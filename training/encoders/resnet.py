@@ -80,6 +80,7 @@ class ResNet(nn.Module):
         self.layer3 = stage(block, 2 * width, 256, blocks[2], 2)
         self.layer4 = stage(block, 4 * width, 512, blocks[3], 2)
         self.fc = nn.Linear(8 * width, outputs)
+        # The initialisation of the usual checkpoints, which PyTorch's default is not.
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

@@ -14,11 +14,13 @@ def augment_pair(images: Tensor, how: Augmentation, generator: torch.Generator) 
     All draws come from `generator`, a CPU one; the global generators are left as they were.
     """
     seed = int(torch.randint(2**62, (), generator=generator))
-    # kornia draws from the CPU's global generator, wherever the images are
+    # kornia draws from the CPU's global generator, wherever the images are. It is seeded for these draws alone, so
+    # that a resumed run augments as an uninterrupted one does.
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.default_generator.manual_seed(seed)
         steps = _steps(how, images.shape[-1])
-        images = images.contiguous()  # kornia before 0.9 blurs no channels-last images
+        # kornia before 0.9 cannot blur channels-last images.
+        images = images.contiguous()
         first, second = steps(images), steps(images)
         if how.rotate:
             turns = torch.randint(4, (len(images),))

@@ -139,7 +139,8 @@ class Marginal:
     def sample(self, n: int, uniform: c.Uniforms) -> Array:
         """n draws, shape (n, dim), in the namespace of the uniform variates."""
         space = self.conditional.space
-        variates = uniform((0,))  # none: only to see their kind
+        # No variates at all, only to see their namespace, type and device.
+        variates = uniform((0,))
         centre = constant(space.centre, variates)
         return self.conditional.sample(array_namespace(variates).broadcast_to(centre, (n, space.dim)), uniform)
 
@@ -210,7 +211,8 @@ def _per_dimension(name: str, value: float | Sequence[float], dim: int) -> tuple
 
 
 def _positive(name: str, value: float) -> float:
-    if not 1e-30 <= value <= 1e30:  # what float32 can divide by
+    # Beyond these float32 can no longer divide by it.
+    if not 1e-30 <= value <= 1e30:
         raise UserError(f"{name} must be positive, and between 1e-30 and 1e30, not {value:g}.")
     return float(value)
 

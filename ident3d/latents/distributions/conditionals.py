@@ -58,6 +58,7 @@ class Coordinatewise(Transform):
         if not isinstance(self.space, Box):
             moved = xp.where(moves, z + scale * self.family.quantile(inside(2 * u - 1)), z)
             return _unit(moved) if isinstance(self.space, Sphere) else moved
+        # The truncated inverse: u runs over the mass between the bounds alone, so nothing has to be rejected.
         low = self.family.mass((self.space.low - z) / scale)
         high = self.family.mass((self.space.high - z) / scale)
         moved = z + scale * self.family.quantile(inside(low + u * (high - low)))
@@ -123,6 +124,8 @@ class RejectedNormal:
             rows = int(pending.shape[0])
             if rows == 0:
                 return result
+            # As many proposals a round as there are rows: the last pending rows get many tries at once, and a GPU is
+            # asked few times whether all are done.
             tries = max(1, min(n // rows, 1000))
             candidates, kept = self.propose(z[pending], uniform((tries, rows, dim)))
             first = xp.argmax(xp.astype(kept, xp.int8), axis=0)

@@ -65,6 +65,7 @@ def _line_cdf(conditional: Coordinatewise, k: int, delta: Float64, anchors: Arra
 
 def _grid(conditional: Coordinatewise, k: int, points: int = 2001) -> Float64:
     """From no difference to the largest that is worth counting, finer near 0."""
+    # Beyond this a difference has probability 1e-12: cutting there changes no mean that is printed.
     reach = float(conditional.family.quantile(np.array(1 - 1e-12))) * conditional.scale[k]
     if isinstance(conditional.space, Box):
         reach = min(reach, conditional.space.high - conditional.space.low)

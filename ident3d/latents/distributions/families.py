@@ -68,7 +68,8 @@ class GeneralizedNormal:
 
     def mass(self, x: Array) -> Array:
         xp = array_namespace(x)
-        size = xp.clip(xp.abs(x), 0, 1000 ** (1 / self.p))  # e^-1000 of the mass is beyond
+        # Only e^-1000 of the mass is beyond; larger powers would overflow.
+        size = xp.clip(xp.abs(x), 0, 1000 ** (1 / self.p))
         power = size**self.p
         # A tiny |x|^p underflows, but by then the function is a straight line to the last digit.
         line = size / math.gamma(1 + 1 / self.p)

@@ -62,7 +62,8 @@ def von_mises_fisher_angle(dim: int, kappa: float) -> Float64:
     w = np.linspace(-LAST_SCORE, LAST_SCORE, KNOTS)
     target = special.ndtr(-np.abs(w)) * mass
     low, high = np.zeros_like(w), np.full_like(w, end)
-    for _ in range(60):  # bisection, from whichever end is nearer, so that both tails keep their precision
+    # Bisection on the mass from the nearer end, so that both tails keep their precision; 60 steps exhaust float64.
+    for _ in range(60):
         theta = (low + high) / 2
         panel = np.clip(np.searchsorted(edges, theta, side="right") - 1, 0, len(panels) - 1)
         left = below[panel] + integral(edges[panel], theta)

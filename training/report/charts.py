@@ -45,6 +45,7 @@ def line_chart(
         v = HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * (min(max(y, bottom), top) - bottom) / span
         return f"{u:.1f},{v:.1f}"
 
+    # What a reader needs of an axis are its ends.
     parts = [frame(bottom, top, axis_label(right), axis_label(left) if left else "")]
     if mark is not None:
         parts.append(f'<path class="axis" d="M{place(mark, top)}L{place(mark, bottom)}"/>')
@@ -97,6 +98,7 @@ def scatter(x: NDArray[np.float64], y: NDArray[np.float64], label: str, most: in
     u, v = (scaled(column[:most], edge, side - edge) for column in (x, y))
     # One path of strokes of no length with round ends draws all dots: far shorter than a circle each.
     dots = "".join(f"M{a:.1f},{side - b:.1f}h0" for a, b in zip(u, v, strict=True))
+    # The axes only mark the corner: each cloud has a scale of its own, so numbers would say little.
     axis = f'<path class="axis" d="M{edge / 2},{edge / 2}V{side - edge / 2}H{side - edge / 2}"/>'
     return figure(f'{axis}<path class="dots" d="{dots}"/>', label, width=side, height=side)
 

@@ -49,6 +49,7 @@ def finish(
     data: Path | str | None = held_out_of(opened, root)
     if data is None and allow_same:
         data = opened.data["path"]
+    # A run that cannot be scored is still reported: the training took hours, and its curves are there.
     try:
         evaluation = evaluate(opened, data, root=root, device=device, encoder=encoder, allow_same=allow_same)
     except UserError as error:

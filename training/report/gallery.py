@@ -42,6 +42,7 @@ def pair_rows(images: ImageDataset, pairs: Sequence[Sequence[int]]) -> str:
 
 def neighbour_rows(images: ImageDataset, codes: Codes, some: Sequence[int], count: int = 6) -> str:
     """Return some images, each followed by those with the nearest codes, in units of each code's spread."""
+    # In units of the spread no code outweighs the others by its scale; the last term keeps a collapsed code at 0.
     units = codes / (codes.std(0) + 1e-12)
     rows = []
     for number in some:

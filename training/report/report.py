@@ -56,6 +56,8 @@ def run_sections(run: Run, scored: Scored | None) -> list[str]:
 
 def write_page(path: Path, title: str, subtitle: str, body: Iterable[str]) -> Path:
     """Fill the template; `body` is HTML, the rest plain text."""
+    # The template forbids scripts and every address in its content policy. So a name that slipped through unescaped
+    # could neither run nor load anything.
     template = Template((Path(__file__).parent / NAME).read_text(encoding="utf-8"))
     page = template.substitute(title=escape(title), subtitle=escape(subtitle), body="\n".join(filter(None, body)))
     write_atomically(path, page.encode())
@@ -77,6 +79,7 @@ def read_scored(run: Run) -> Scored | None:
             raise ValueError
     except (ValueError, AttributeError):
         raise UserError(f"{path} cannot be read; `ident3d evaluate {run.path}` writes it anew.") from None
+    # The file is read once: what is hashed is what is shown.
     file = run.path / CODES_FILE
     content = file.read_bytes() if file.is_file() else b""
     # A kill between the two writes leaves codes of another evaluation than the scores: those are not shown.
@@ -147,6 +150,7 @@ def score_section(run: Run, scored: Scored | None) -> str:
     label = f'<p class="note">{escape(str(scores["label"]))}</p>' if scores.get("label") else ""
     where = f"{scores['count']:,} images of {scores['data']}, after step {scores['step']:,}"
     mode = ", batch norm by batch statistics" if scores.get("bn_batch_stats") else ""
+    # Only scores with one number per latent fit this table: some hold a matrix, others a number per factor.
     per_latent = {
         name: values
         for name, score in scores["scores"].items()
@@ -177,6 +181,7 @@ def code_sections(scored: Scored | None) -> list[str]:
         for i, k in enumerate(assignment)
         if k >= 0
     ]
+    # Evenly spread over the set, so that the same images are shown whatever the codes are.
     some = np.linspace(0, len(codes) - 1, SHOWN_NEIGHBOURS).astype(int).tolist()
     return [
         "<h2>Correlation of latents and codes</h2><p class='soft'>Framed: each latent's matched code.</p>",
@@ -197,6 +202,7 @@ def pairs_section(run: Run) -> str:
     if not pairs:
         return ""  # it was trained on single images, or by version 0.1, which did not record any
     try:
+        # The numbers mean nothing in a folder that was rendered anew.
         if read_description(Path(run.data["path"])).shards_sha256 != run.data["shards_sha256"]:
             return ""
         return "<h2>Training pairs</h2>" + pair_rows(ImageDataset(run.data["path"]), pairs)

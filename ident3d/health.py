@@ -14,7 +14,7 @@ from tabulate import tabulate
 from ident3d.errors import UserError
 from ident3d.farm.batch_systems import SYSTEMS, is_here
 from ident3d.farm.bpy_libraries import bpy_binary, install_line, missing_libraries
-from ident3d.loaders.folders.data_root import data_root
+from ident3d.loaders.folders.data_root import data_root, usual_image_bytes
 from ident3d.loaders.pairs.faiss_build import ADVICE, faiss_build
 from ident3d.machine import UNTRIED, cores, free_bytes, installed_versions
 
@@ -225,7 +225,6 @@ def check_meshes() -> Finding:
 
 def check_disk(root: Path) -> Finding:
     free = free_bytes(root) / GIB
-    # 30 KB is a generous mean: an image of 224x224 takes about 25 KB at `standard`
-    images = int(free * GIB / 30_000)
+    images = int(free * GIB / usual_image_bytes(224))
     means = f"room for about {images:,} images of 224x224 below {root}"
     return Finding("free disk", f"{free:.1f} GiB", "ok" if free > 10 else "limited", means)

@@ -55,5 +55,5 @@ def make_dataset(
         write_atomically(path / folder.SHARDS / job.name, data)
         manifest.append_entry(path, entry_of(job.name, shard, data))
     if finished:
-        making.finish(path, description)
+        making.finish(path, description, manifest.read_entries(path))
     return path

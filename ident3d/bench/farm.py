@@ -17,7 +17,7 @@ from ident3d.farm.cluster import Cluster
 from ident3d.farm.connect import connected
 from ident3d.farm.recipe import THREE_D_IDENT, Recipe
 from ident3d.farm.render_shard import render_shard
-from ident3d.farm.shard_jobs import Failure, run_jobs
+from ident3d.farm.shard_jobs import ImagesDone, JobFailed, run_jobs
 from ident3d.loaders.folders.folder import read_description
 from ident3d.loaders.folders.lifecycle import begin, plan
 from ident3d.loaders.format.latents_source import drawn
@@ -105,29 +105,19 @@ def measure(recipe: Recipe, workers: int, images: int, cluster: Cluster, elsewhe
         client.wait_for_workers(workers)
         pids = client.run(os.getpid).values()
 
-        def on_images(change: int) -> None:
-            times.extend([time.perf_counter()] * change)
-            bar.update(change)
-            if (not cpu and len(times) >= workers) or len(times) == total:
-                cpu.append(time.process_time() + cpu_seconds({*pids, *elsewhere[:1]}))
-            mark = len(times) // workers
-            if mark in marks and mark not in memory:
-                memory[mark] = max(map(resident_mib, pids))
-
-        failures: list[Failure] = []
-        run_jobs(
-            client,
-            plan(description, []),
-            Path(scratch),
-            settings,
-            threads=1,
-            on_entry=lambda entry: None,
-            on_images=on_images,
-            on_failure=failures.append,
-            tell_seconds=0,
-        )
-    if failures:
-        raise UserError(f"The farm failed: {failures[0].reason}")
+        jobs = plan(description, [])
+        for event in run_jobs(client, jobs, Path(scratch), settings, threads=1, report_seconds=0):
+            match event:
+                case JobFailed(_, reason):
+                    raise UserError(f"The farm failed: {reason}")
+                case ImagesDone(change):
+                    times.extend([time.perf_counter()] * change)
+                    bar.update(change)
+                    if (not cpu and len(times) >= workers) or len(times) == total:
+                        cpu.append(time.process_time() + cpu_seconds({*pids, *elsewhere[:1]}))
+                    mark = len(times) // workers
+                    if mark in marks and mark not in memory:
+                        memory[mark] = max(map(resident_mib, pids))
     # The last images of a run are rendered by fewer workers than there are, so the rate leaves them out.
     full = times[: max(2, total - 5 * workers)]
     rate = (len(full) - workers) / (full[-1] - full[workers - 1])

@@ -15,7 +15,6 @@ from ident3d.latents.draws import draw
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.folder import SHARDS
 from ident3d.loaders.folders.lifecycle import begin, default_shard_size, finish
-from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import sha256
 from ident3d.loaders.format.latents_source import drawn
 from ident3d.loaders.format.manifest import entry_of, shard_name
@@ -117,5 +116,4 @@ def make_large(data: ImageDataset, images: int, path: Path) -> None:
                 lines.append(replace(entry, name=name, first=first, sha256=sha256(content)))
             (path / SHARDS / name).write_bytes(content)
             bar.update(stop - first)
-    manifest.write_entries(path, lines)
-    finish(path, description)
+    finish(path, description, lines)

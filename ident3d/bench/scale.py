@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,10 +20,11 @@ from ident3d.errors import UserError
 from ident3d.farm.cluster import Cluster
 from ident3d.farm.connect import connected, embedded_cluster
 from ident3d.farm.recipe import Recipe
-from ident3d.farm.render import adopt_finished
 from ident3d.farm.render_shard import Renders, render_shard
 from ident3d.farm.shard_jobs import run_jobs
-from ident3d.loaders.folders.lifecycle import Job, begin, drop_lost, plan
+from ident3d.farm.worker import ShardDone
+from ident3d.loaders.folders.lifecycle import Job, begin, plan, target_description
+from ident3d.loaders.folders.output import writing
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.latents_source import drawn
 from ident3d.loaders.format.manifest import ShardEntry
@@ -49,10 +50,6 @@ class Still:
 def still(settings: dict[str, Any], threads: int, gpu_index: int) -> Renders:
     """Return a Still that takes a millisecond an image."""
     return Still(settings["size"], 1e-3)
-
-
-class Broken(Exception):
-    """Ends the first half of the run, as a killed client would."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +136,10 @@ def bench_scale(
         jobs = plan(description, [])
         first = half(folder, settings, jobs, workers, shards // 2, bar.update)
         start = time.perf_counter()
-        description, entries = drop_lost(folder, description)
-        rest = plan(description, adopt_finished(folder, description, entries))
+        with writing(folder) as output:
+            found = target_description(folder, settings, description.n, images_per_shard)
+            description, entries = output.resume(*found)
+        rest = plan(description, entries)
         resume = time.perf_counter() - start
         second = half(folder, settings, rest, workers, len(rest), bar.update)
     listings = tuple(listing(number) for number in (listed // 10, listed))
@@ -157,7 +156,7 @@ def plain_ms(folder: Path, settings: dict[str, Any], images: int) -> float:
 
 
 def half(
-    folder: Path, settings: dict[str, Any], jobs: list[Job], workers: int, stop: int, tell: Callable[[int], object]
+    folder: Path, settings: dict[str, Any], jobs: list[Job], workers: int, stop: int, progress: Callable[[int], object]
 ) -> Half:
     """Run the jobs on a scheduler of their own, and break off after `stop` of them."""
     times: list[float] = []
@@ -168,15 +167,14 @@ def half(
         used = {name: cpu_seconds(pids) for name, pids in groups.items() if name != "client"}
         own, start = time.process_time(), time.perf_counter()
 
-        def on_entry(entry: ShardEntry) -> None:
-            manifest.append_entry(folder, entry)
-            times.append(time.perf_counter() - start)
-            tell(1)
-            if len(times) == stop < len(jobs):
-                raise Broken
-
-        with suppress(Broken):
-            run_jobs(client, jobs, folder, settings, threads=1, on_entry=on_entry, patient=True, studio_of=still)
+        with closing(run_jobs(client, jobs, folder, settings, threads=1, wait_forever=True, studio_of=still)) as events:
+            for event in events:
+                if isinstance(event, ShardDone):
+                    manifest.append_entry(folder, event.entry)
+                    times.append(time.perf_counter() - start)
+                    progress(1)
+                    if len(times) == stop < len(jobs):
+                        break
         spent = {name: cpu_seconds(groups[name]) - before for name, before in used.items()}
         spent["client"] = time.process_time() - own
         memory = resident_mib(os.getpid()), resident_mib(there.scheduler)
@@ -196,6 +194,7 @@ READ = """
 import os, sys, time
 from pathlib import Path
 from ident3d.bench.processes import resident_mib
+from ident3d.loaders.folders.output import writing
 from ident3d.loaders.format import manifest
 before, start = resident_mib(os.getpid()), time.process_time()
 entries = manifest.read_entries(Path(sys.argv[1]))

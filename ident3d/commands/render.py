@@ -86,7 +86,7 @@ def render(
 
     from ident3d.farm.estimate import estimate
     from ident3d.farm.render import render
-    from ident3d.farm.request import order
+    from ident3d.farm.request import make_request
     from ident3d.loaders.folders.folder import is_dataset
 
     where: dict[str, Any] = {"out": out, "root": root, "latents": latents, "workers": workers}
@@ -106,7 +106,7 @@ def render(
         show(expected, as_json, text, cost=cost)
         return 0
     if fresh and not yes:
-        path = order(n, recipe, here=cluster.is_local, **where).path
+        path = make_request(n, recipe, is_local=cluster.is_local, **where).path
         if is_dataset(path) and not confirmed(f"Delete the dataset in {path}?"):
             raise click.ClickException(f"Nothing was deleted in {path}; --yes deletes without asking.")
     # batch systems stop a job by SIGTERM: it is handled as Ctrl-C is

@@ -1,4 +1,4 @@
-"""``estimate``: what a render would take, measured before it starts."""
+"""``estimate``: the time, disk and core-hours of a render, measured before it starts."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,11 +7,10 @@ from tempfile import TemporaryDirectory
 from ident3d.farm.connect import embedded_cluster
 from ident3d.farm.recipe import THREE_D_IDENT, Recipe
 from ident3d.farm.render_shard import trial
-from ident3d.farm.request import order
+from ident3d.farm.request import make_request
 from ident3d.loaders.folders.folder import is_dataset
-from ident3d.loaders.folders.lifecycle import intended
-from ident3d.loaders.folders.store_transfer import looking
-from ident3d.loaders.format import manifest
+from ident3d.loaders.folders.lifecycle import target_description
+from ident3d.loaders.folders.store_transfer import local_copy
 from ident3d.loaders.format.latents_source import LATENTS_FILE
 from ident3d.loaders.stores.store import Store
 from ident3d.machine import free_bytes
@@ -21,7 +20,7 @@ TRIAL_IMAGES = 4
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run would take, from a few images rendered on this machine."""
+    """The time and room that a run would take, measured on a few images rendered on this machine."""
 
     path: Path | Store
     images: int
@@ -29,7 +28,7 @@ class Estimate:
     bytes_per_image: float
     workers: int
     threads: int
-    free_bytes: int | None  # not known of a store
+    free_bytes: int | None  # None for a store
 
     @property
     def hours(self) -> float:
@@ -66,18 +65,19 @@ def estimate(
         fresh: As if the folder were empty.
 
     Returns:
-        An `Estimate`: seconds, bytes and memory.
+        An `Estimate`: seconds and bytes an image, hours, core-hours and bytes of the run.
     """
-    wanted = order(n, recipe, out=out, root=root, latents=latents, workers=workers)
+    request = make_request(n, recipe, out=out, root=root, latents=latents, workers=workers)
     done = 0
-    if is_dataset(wanted.path) and not fresh:
-        with looking(wanted.path) as path:
-            intended(path, wanted.settings, wanted.n, None)  # refuses a folder of other settings, as render would
-            done = sum(entry.count for entry in manifest.read_entries(path))
+    if is_dataset(request.path) and not fresh:
+        with local_copy(request.path) as path:
+            # A folder of other settings is refused here, as `render` would refuse it.
+            _, entries = target_description(path, request.settings, request.n, None)
+            done = sum(entry.count for entry in entries)
     with TemporaryDirectory() as scratch, embedded_cluster(1) as client:
-        if wanted.latents_copy:
-            (Path(scratch) / LATENTS_FILE).write_bytes(wanted.latents_copy)
-        work = client.submit(trial, Path(scratch), wanted.settings, min(TRIAL_IMAGES, wanted.n), wanted.threads)
+        if request.latents_copy:
+            (Path(scratch) / LATENTS_FILE).write_bytes(request.latents_copy)
+        work = client.submit(trial, Path(scratch), request.settings, min(TRIAL_IMAGES, request.n), request.threads)
         seconds, size = work.result()
-    free = None if isinstance(wanted.path, Store) else free_bytes(wanted.path)
-    return Estimate(wanted.path, max(0, wanted.n - done), seconds, size, wanted.workers, wanted.threads, free)
+    free = None if isinstance(request.path, Store) else free_bytes(request.path)
+    return Estimate(request.path, max(0, request.n - done), seconds, size, request.workers, request.threads, free)

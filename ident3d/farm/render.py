@@ -1,38 +1,41 @@
-"""``render``: from a recipe to a complete dataset folder, continued wherever an earlier run stopped."""
+"""``render``: from a recipe to a complete dataset folder, continued if an earlier run stopped."""
 
 import sys
 import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 from ident3d.errors import UserError
 from ident3d.farm.cluster import Cluster
 from ident3d.farm.connect import connected, reach
 from ident3d.farm.recipe import THREE_D_IDENT, Recipe
-from ident3d.farm.render_shard import adopt
-from ident3d.farm.request import Order, order
-from ident3d.farm.shard_jobs import Failure, run_jobs
-from ident3d.loaders.folders.card import write_card
-from ident3d.loaders.folders.folder import SHARDS, Description, Folder, is_dataset
-from ident3d.loaders.folders.lifecycle import Job, drop_lost, intended, plan, write_down
+from ident3d.farm.request import RenderRequest, make_request
+from ident3d.farm.shard_jobs import ImagesDone, JobFailed, Note, describe, run_jobs
+from ident3d.farm.worker import ShardDone
+from ident3d.loaders.folders.data_root import usual_image_bytes
+from ident3d.loaders.folders.folder import SHARDS, Description, is_dataset, shard_size
+from ident3d.loaders.folders.lifecycle import Job, plan, save_if_changed, target_description
 from ident3d.loaders.folders.output import FolderOutput, writing
-from ident3d.loaders.format import manifest
-from ident3d.loaders.format.files import remove_partial_files, write_atomically
+from ident3d.loaders.format.files import FULL, remove_partial_files, write_atomically
 from ident3d.loaders.format.latents_source import LATENTS_FILE, copy_is_sound
-from ident3d.loaders.format.manifest import ShardEntry
+from ident3d.loaders.format.manifest import ShardEntry, in_order
 from ident3d.loaders.stores.store import Store
 from ident3d.progress import progress_bar
 from ident3d.shapes.rendering import mesh_credits
 
-HERE = Cluster()
-SHARED_SECONDS = 60.0  # in which a shard must be seen here after a worker of another host wrote it
+LOCAL = Cluster()
+SHARED_SECONDS = 60.0  # in which a shard that a worker of another host wrote must be visible here
+ENTER_SECONDS = 60.0  # in which a finished shard must be entered: a network's trouble may pass
+PAUSE_SECONDS = (1.0, 2.0, 5.0, 10.0)  # between attempts to enter it; then always the last
 
 
 class Unreachable(UserError):
-    """There is no cluster to render on: nothing was sent to any worker."""
+    """There is no cluster to render on. No worker has received anything."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Rendered:
     rendered: int
     seconds: float
     complete: bool
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[JobFailed, ...] = ()
 
 
 def render(
@@ -57,14 +60,15 @@ def render(
     workers: int | None = None,
     shard_size: int | None = None,
     fresh: bool = False,
-    cluster: Cluster = HERE,
+    cluster: Cluster = LOCAL,
     show_progress: bool = True,
 ) -> Rendered:
     """Render images 0 … n-1 of the recipe into a dataset folder.
 
-    A folder that an earlier run left unfinished is continued, a complete one with smaller n grows, and one of other
-    settings is refused. `latents` renders the rows of a .npy file instead of drawn latents. `fresh` first deletes the
-    dataset that the folder holds. `cluster` says where, if not in `workers` processes of this machine.
+    If an earlier run left the folder unfinished, it is continued. If the folder is complete with a smaller n, it grows.
+    If it has other settings, it is refused. With `latents`, the rows of a .npy file are rendered instead of drawn
+    latents. With `fresh`, the dataset in the folder is deleted first. By default `workers` processes of this machine
+    render; `cluster` names other workers.
 
     Args:
         n: The number of images; by default as many as `latents` has rows.
@@ -85,67 +89,71 @@ def render(
     cluster.check()
     if shard_size is not None and shard_size < 1:
         raise UserError(f"A shard holds at least one image, not {shard_size}.")
-    wanted = order(n, recipe, out=out, root=root, latents=latents, workers=workers, here=cluster.is_local)
-    with writing(wanted.path) as output:
+    request = make_request(n, recipe, out=out, root=root, latents=latents, workers=workers, is_local=cluster.is_local)
+    with writing(request.path) as output:
         path = output.path
-        there = is_dataset(path)
-        cleared = fresh and there
+        existed = is_dataset(path)
+        cleared = fresh and existed
         if cleared:
-            reach(cluster)  # or the dataset would be deleted for nothing
+            reach(cluster)  # a scheduler that does not answer must not cost the dataset
             output.clear()
-        description = intended(path, wanted.settings, wanted.n, shard_size, cleared=cleared)
-        check_disk(path, description, output.free_bytes())
-        write_down(path, description)
-        if wanted.latents_copy and not copy_is_sound(path, description.settings):
-            write_atomically(path / LATENTS_FILE, wanted.latents_copy)
+        # The manifest is read here, and nowhere else: with a million shards a reading takes 6 s. From here on the
+        # entries are kept up to date along with the file.
+        description, entries = target_description(path, request.settings, request.n, shard_size, cleared=cleared)
+        check_disk(path, description, entries, output.free_bytes())
+        save_if_changed(path, description)
+        if request.latents_copy and not copy_is_sound(path, description.settings):
+            write_atomically(path / LATENTS_FILE, request.latents_copy)
         remove_partial_files(path)
         remove_partial_files(path / SHARDS)
-        description, entries = drop_lost(path, description, output.stored())
+        description, entries = output.resume(description, entries)
         if description.complete:
-            return Rendered(wanted.path, wanted.n, 0, time.perf_counter() - clock, complete=True)
-        entries = adopt_finished(path, description, entries, output.at_hand)
-        output.begin()
-        jobs = plan(description, entries)
+            return Rendered(request.path, request.n, 0, time.perf_counter() - clock, complete=True)
         try:
-            rendered, failures = run(wanted, cluster, output, description, jobs, show_progress)
+            result = run(request, cluster, output, description, plan(description, entries), show_progress)
         except Unreachable:
-            if not there and not entries:
-                output.clear()  # of the dataset, its description is all that there is
+            if not existed and not entries:
+                output.clear()  # this run wrote the description, and there is nothing else
             raise
         output.held.check()
         remove_partial_files(path / SHARDS)  # of workers that died
-        if not failures:
-            output.finish(description, lambda path, last: write_card(path, last, credits_of(wanted)))
-    return Rendered(wanted.path, wanted.n, rendered, time.perf_counter() - clock, not failures, tuple(failures))
+        if not result.failures:
+            credits = mesh_credits(request.recipe.world.drawn_classes)
+            output.finish(description, in_order([*entries, *result.entries]), credits)
+    seconds = time.perf_counter() - clock
+    failures = tuple(result.failures)
+    return Rendered(request.path, request.n, result.images, seconds, not failures, failures)
+
+
+@dataclass
+class RunResult:
+    """What a run has done so far: images rendered, shards entered, jobs given up."""
+
+    images: int
+    entries: list[ShardEntry]
+    failures: list[JobFailed]
 
 
 def run(
-    wanted: Order,
+    request: RenderRequest,
     cluster: Cluster,
     output: FolderOutput,
     description: Description,
     jobs: list[Job],
     show_progress: bool,
-) -> tuple[int, list[Failure]]:
-    """Do the jobs on the cluster and record the run, however it ends; images rendered, and jobs given up."""
+) -> RunResult:
+    """Do the jobs on the cluster and enter their shards. The run is recorded in the folder, however it ends."""
+    result = RunResult(0, [], [])
     if not jobs:
-        return 0, []
+        return result
     started = datetime.now(UTC)
     to_render = sum(job.count - job.already for job in jobs)
-    workers = min(wanted.workers, len(jobs))
-    failures: list[Failure] = []
+    workers = min(request.workers, len(jobs))
     hosts = set[str]()
-    rendered = 0
-    with progress_bar(wanted.n, "images", initial=wanted.n - to_render, show=show_progress) as bar:
+    with progress_bar(request.n, "images", initial=request.n - to_render, show=show_progress) as bar:
 
-        def on_failure(failure: Failure) -> None:
-            failures.append(failure)
-            bar.set_postfix_str(f"{len(failures)} shards failed")
-
-        def on_images(change: int) -> None:
-            nonlocal rendered
-            rendered += change
-            bar.update(change)
+        def note(text: str) -> None:
+            bar.write(text, file=sys.stderr)
 
         try:
             with ExitStack() as ending:
@@ -153,64 +161,70 @@ def run(
                     client = ending.enter_context(connected(cluster, workers))
                 except UserError as error:
                     raise Unreachable(str(error)) from None
-                run_jobs(
+                events = run_jobs(
                     client,
                     jobs,
-                    wanted.path,
+                    request.path,
                     description.settings,
-                    threads=wanted.threads * wanted.workers // workers if cluster.is_local else 1,
-                    on_entry=lambda entry: enter(wanted.path, output, description, entry),
-                    on_images=on_images,
-                    on_failure=on_failure,
-                    on_host=hosts.add,
-                    on_note=lambda note: bar.write(note, file=sys.stderr),
-                    patient=not cluster.is_local,
+                    threads=request.threads * request.workers // workers if cluster.is_local else 1,
+                    wait_forever=not cluster.is_local,
                 )
+                for event in ending.enter_context(closing(events)):
+                    match event:
+                        case ShardDone(entry, host):
+                            hosts.add(host)
+                            with_retries(partial(enter, request.path, output, entry), entry.name, note)
+                            result.entries.append(entry)
+                        case ImagesDone(change):
+                            result.images += change
+                            bar.update(change)
+                        case JobFailed():
+                            result.failures.append(event)
+                            bar.set_postfix_str(f"{len(result.failures)} shards failed")
+                        case Note(text):
+                            note(text)
         finally:
-            here = {"workers": workers} if cluster.is_local else {}
-            output.record(started, **here, images=rendered, rendered_on=sorted(hosts))
-    return rendered, failures
+            local = {"workers": workers} if cluster.is_local else {}
+            output.record(started, **local, images=result.images, rendered_on=sorted(hosts))
+    return result
 
 
-def enter(place: Path | Store, output: FolderOutput, description: Description, entry: ShardEntry) -> None:
-    """Enter a finished shard in the manifest, once it is to be seen from here: network file systems take a while."""
+def enter(place: Path | Store, output: FolderOutput, entry: ShardEntry) -> None:
+    """Enter a finished shard in the manifest, once it is visible from here."""
+    # A network file system may show the files of other hosts only after a while.
     end = time.monotonic() + SHARED_SECONDS
-    folder = Folder(output.path, description, ())
-    while isinstance(place, Path) and folder.shard_size(entry, None) != entry.bytes:
+    while isinstance(place, Path) and shard_size(place, entry) != entry.bytes:
         if time.monotonic() > end:
             raise UserError(
-                f"A worker says that {entry.name} is written, but it is not in {place}: "
-                "workers and client must share that folder."
+                f"A worker has written {entry.name}, but it is not in {place}: workers and client must share it."
             )
         time.sleep(0.1)
     output.enter(entry)
 
 
-def credits_of(wanted: Order) -> list[str]:
-    return mesh_credits(wanted.recipe.world.drawn_classes)
+def with_retries(enter_shard: Callable[[], object], name: str, note: Callable[[str], object]) -> None:
+    """Enter a finished shard. After an OSError try again, for up to a minute, unless the disk is full."""
+    # To enter a shard a second time does no harm: its line, or its object, is the same.
+    end = time.monotonic() + ENTER_SECONDS
+    for attempt in count():
+        pause = PAUSE_SECONDS[min(attempt, len(PAUSE_SECONDS) - 1)]
+        try:
+            enter_shard()
+            return
+        except OSError as error:
+            if error.errno in FULL or time.monotonic() + pause > end:
+                raise
+            if not attempt:
+                note(f"{name} cannot be entered yet ({describe(error)}); it is tried again for a minute.")
+        time.sleep(pause)
 
 
-def adopt_finished(
-    path: Path,
-    description: Description,
-    entries: list[ShardEntry],
-    at_hand: Callable[[Iterable[Job]], Iterable[Job]] = iter,
-) -> list[ShardEntry]:
-    """Enter the whole shards that a killed run wrote but had not entered; returns all entries."""
-    for job in at_hand(plan(description, entries)):
-        if entry := adopt(path, description.settings, job):
-            manifest.append_entry(path, entry)
-    return manifest.read_entries(path)
-
-
-def check_disk(path: Path, description: Description, free: int | None) -> None:
-    """Refuse a run that cannot fit, judged by the shards that are there, else by the usual size of an image."""
-    entries = manifest.read_entries(path)
-    here = sum(entry.count for entry in entries)
-    usual = 6000 * (description.size / 64) ** 1.25  # bytes, from rendered datasets of 64 to 224 pixels
-    each = sum(entry.bytes for entry in entries) / here if here else usual
-    images = description.n - here
-    if free is not None and images * each > free:
+def check_disk(path: Path, description: Description, entries: Sequence[ShardEntry], free: int | None) -> None:
+    """Raise UserError if the run cannot fit, judged by the shards that are there, or by the usual size of images."""
+    images = sum(entry.count for entry in entries)
+    each = sum(entry.bytes for entry in entries) / images if images else usual_image_bytes(description.size)
+    left = description.n - images
+    if free is not None and left * each > free:
         raise UserError(
-            f"{images:,} images need about {images * each / 1e9:.1f} GB, but {path} has only {free / 1e9:.1f} GB free."
+            f"{left:,} images need about {left * each / 1e9:.1f} GB, but {path} has only {free / 1e9:.1f} GB free."
         )

@@ -1,9 +1,10 @@
-"""What a worker of the render farm does: one job is one shard, rendered in the one studio that it keeps warm."""
+"""``render_shard``: make one shard, in the one studio that a process keeps warm."""
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +16,18 @@ from ident3d.latents.exact.names import CLASSES
 from ident3d.latents.exact.streams import noise_seed
 from ident3d.loaders.folders.folder import SHARDS
 from ident3d.loaders.folders.lifecycle import Job, check_due
-from ident3d.loaders.folders.verify import content_problems
+from ident3d.loaders.folders.output import whole_shard
 from ident3d.loaders.format.files import sha256_of_file, write_atomically
 from ident3d.loaders.format.latents_source import recorded_latents, world_of
 from ident3d.loaders.format.manifest import ShardEntry, entry_of
-from ident3d.loaders.format.shard import Shard, encode_shard, read_settings, read_shard
+from ident3d.loaders.format.shard import Shard, encode_shard, read_shard
 from ident3d.memory import keep_memory
 from ident3d.shapes.rendering import add_meshes
 
-Settings = dict[str, Any]
+if TYPE_CHECKING:
+    from ident3d.blender_scenes.studio import Studio
+
+RecordedSettings = dict[str, Any]  # as ``dataset.json`` has them
 
 
 class Renders(Protocol):
@@ -32,23 +36,32 @@ class Renders(Protocol):
     def render(self, scene_latents: NDArray[np.float32], *, seed: int, mesh: str) -> NDArray[np.uint8]: ...
 
 
-StudioOf = Callable[[Settings, int, int], Renders]  # of settings, threads and number of the GPU
-_warm: dict[str, Any] = {}  # the process's studio, and what it was built for
+StudioOf = Callable[[RecordedSettings, int, int], Renders]  # of settings, threads and number of the GPU
 
 
-def differing_versions(settings: Settings) -> str:
-    """What of all that pixels depend on is of another version here than the dataset is made with; empty if nothing."""
+@dataclass
+class WarmStudio:
+    """The studio of this process, and the options and meshes that it was built for."""
+
+    studio: "Studio | None" = None
+    built_for: tuple[dict[str, Any], dict[str, str]] | None = None
+
+
+_warm = WarmStudio()
+
+
+def differing_versions(settings: RecordedSettings) -> str:
+    """Return which packages have another version here than the dataset was made with; empty if none has."""
     here, due = rendering_versions(), settings["versions"]
     return ", ".join(f"{name} {here.get(name)} instead of {due[name]}" for name in due if here.get(name) != due[name])
 
 
-def warm_studio(settings: Settings, threads: int, gpu_index: int) -> Renders:
-    """This process's studio for these settings, built on first use."""
+def warm_studio(settings: RecordedSettings, threads: int, gpu_index: int) -> Renders:
+    """Return this process's studio for these settings. It is built on first use, which takes seconds."""
     from ident3d.blender_scenes.quality import Quality
     from ident3d.blender_scenes.studio import Studio
 
-    meshes = settings.get("meshes", {})
-    wanted = {
+    options = {
         "size": settings["size"],
         "quality": Quality(**{name: value for name, value in settings["quality"].items() if name != "name"}),
         "material": settings["material"],
@@ -57,20 +70,23 @@ def warm_studio(settings: Settings, threads: int, gpu_index: int) -> Renders:
         "threads": threads,
         "gpu_index": gpu_index,
     }
-    if _warm.get("wanted") != (wanted, meshes):
-        if "studio" in _warm:
-            _warm.pop("studio").close()
+    meshes = settings.get("meshes", {})
+    if _warm.studio is None or _warm.built_for != (options, meshes):
+        # Blender has one scene a process, so the old studio closes first. If a mesh is missing, `built_for` stays None
+        # and the next call builds the studio anew.
+        if _warm.studio:
+            _warm.studio.close()
+        _warm.studio = _warm.built_for = None
         keep_memory()
-        _warm.update(studio=Studio(**wanted), wanted=None)
-        add_meshes(_warm["studio"], meshes)
-        _warm["wanted"] = wanted, meshes
-    studio: Renders = _warm["studio"]
-    return studio
+        _warm.studio = Studio(**options)
+        add_meshes(_warm.studio, meshes)
+        _warm.built_for = options, meshes
+    return _warm.studio
 
 
 def render_shard(
     folder: Path,
-    settings: Settings,
+    settings: RecordedSettings,
     job: Job,
     threads: int,
     gpu_index: int,
@@ -78,16 +94,16 @@ def render_shard(
     *,
     studio_of: StudioOf = warm_studio,
 ) -> ShardEntry:
-    """Render the job's images, write its shard, and return the line that enters it in the manifest.
+    """Render the job's images, write its shard, and return its entry for the manifest.
 
-    `on_image` hears how many of the job's images are done, at the start and after each. A shard that is there already,
-    by a worker whose result was lost, is not rendered again.
+    `on_image` is called with the number of the job's images that are done, at the start and after each image.
     """
-    if entry := adopt(folder, settings, job):
+    # Another worker may have written the shard and died before its result arrived. Then there is nothing to render.
+    if entry := whole_shard(folder, settings, job):
         return entry
     draws = recorded_latents(folder, settings, job.first, job.count)
     if draws is None:
-        raise UserError(f"{folder} was imported: its images cannot be rendered again.")
+        raise UserError(f"{folder} was imported, so its images cannot be rendered again.")
     scene_latents = world_of(settings).to_scene(draws.raw)
     source = settings["source"]
     images = np.empty((job.count, settings["size"], settings["size"], 3), np.uint8)
@@ -102,16 +118,15 @@ def render_shard(
     index = np.arange(job.first, job.first + job.count, dtype=np.int64)
     shard = Shard(images, draws.raw, scene_latents, index, draws.classes)
     data = encode_shard(shard, settings)
+    # Rendering took minutes. Another run may have grown the dataset meanwhile, and this shard would shrink it.
     check_due(folder, settings, job)
     write_atomically(folder / SHARDS / job.name, data)
     return entry_of(job.name, shard, data)
 
 
 def kept_images(folder: Path, job: Job) -> NDArray[np.uint8]:
-    """The images of the shorter shard that this one grows from; none if it is not as the manifest says.
-
-    Rendering them again gives the same bytes, so that a shard that is damaged, or grown already, costs only time.
-    """
+    """Return the images of the shorter shard that this one grows from; none if it is not as the manifest says."""
+    # Rendering gives the same bytes again, so a shorter shard that is damaged, or has grown already, costs only time.
     none = np.empty((0, 1, 1, 3), np.uint8)
     if job.reuse is None:
         return none
@@ -122,30 +137,12 @@ def kept_images(folder: Path, job: Job) -> NDArray[np.uint8]:
 
 
 def shape_of(draws: Draws, i: int) -> str:
-    """The name of the mesh that row i shows: its class's, or the teapot's in scenes without classes."""
+    """Return the name of the mesh in image i: its class's, or the teapot's in scenes without classes."""
     return "Teapot" if draws.classes is None else CLASSES[draws.classes[i]]
 
 
-def adopt(folder: Path, settings: Settings, job: Job) -> ShardEntry | None:
-    """The entry of a whole shard that was written but not yet entered when its run was killed; None if there is none.
-
-    It is adopted only if it reads without error, records these settings, and holds just the job's images and latents.
-    """
-    path = folder / SHARDS / job.name
-    if not path.is_file() or path.is_symlink():
-        return None
-    try:
-        shard = read_shard(path)
-        if read_settings(path) != settings or shard.index.tolist() != list(range(job.first, job.first + job.count)):
-            return None
-        entry = entry_of(job.name, shard, path.read_bytes())
-        return None if content_problems(folder, settings, entry, shard) else entry
-    except UserError:
-        return None
-
-
-def trial(folder: Path, settings: Settings, count: int, threads: int) -> tuple[float, float]:
-    """Seconds and bytes per image, measured on `count` images after one to warm up; nothing is written."""
+def trial(folder: Path, settings: RecordedSettings, count: int, threads: int) -> tuple[float, float]:
+    """Return seconds and bytes per image, measured on `count` images after a first one; nothing is written."""
     draws = recorded_latents(folder, settings, 0, count)
     assert draws is not None
     scene_latents = world_of(settings).to_scene(draws.raw)

@@ -1,4 +1,4 @@
-"""An order: what `render` and `estimate` are asked for, checked and made definite before anything is written."""
+"""``RenderRequest``: what `render` and `estimate` shall do, checked and complete before anything is written."""
 
 import json
 import subprocess
@@ -27,8 +27,8 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Order:
-    """How many images of which recipe go where, by how many workers with how many threads each."""
+class RenderRequest:
+    """How many images of which recipe to render, into which folder or store, with how many workers and threads each."""
 
     n: int
     recipe: Recipe
@@ -40,22 +40,22 @@ class Order:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Everything that pixels depend on, as the manifest keeps it."""
+        """Everything that pixels depend on, as ``dataset.json`` records it."""
         return self.recipe.settings(self.source)
 
 
 def check_held(recipe: Recipe, raw: NDArray[np.float32], latents: Path | str) -> None:
-    """Refuse latents from a file that contradict what the recipe holds fixed, or a graph that did not draw them."""
+    """Raise UserError if latents from a file contradict fixed values of the recipe, or come with a graph."""
     world = recipe.world
     for name, value in world.held.items():
         column = raw[:, world.names.index(name)]
         if (column != np.float32(value)).any():
-            raise UserError(f"{name} is to be held at {value:g}, but {latents} gives other values for it.")
+            raise UserError(f"{name} is held fixed at {value:g}, but {latents} has other values for it.")
     if world.graph != type(world)(world.scene).graph:
-        raise UserError("A graph draws latents, and --latents gives them: take one or the other.")
+        raise UserError("--graph draws the latents and --latents reads them from a file; take one of the two.")
 
 
-def order(
+def make_request(
     n: int | None,
     recipe: Recipe,
     *,
@@ -63,11 +63,11 @@ def order(
     root: Path | str | None = None,
     latents: Path | str | None = None,
     workers: int | None = None,
-    here: bool = True,
-) -> Order:
-    """Check every setting; fill in what was left open: n from the latents file, device, folder and workers.
+    is_local: bool = True,
+) -> RenderRequest:
+    """Check every setting and fill in those left open: n from the latents file, device, folder and workers.
 
-    Not `here`, the device is taken at its word, and how many workers there are is for their scheduler to know.
+    If rendering is not local, the device is taken as given, and the scheduler alone knows how many workers it has.
     """
     recipe.check()
     source, latents_copy = drawn(recipe.seed, recipe.split), None
@@ -85,30 +85,28 @@ def order(
         raise UserError(f"The number of images must be positive, not {n}.")
     if workers is not None and workers < 1:
         raise UserError(f"The number of workers must be positive, not {workers}.")
-    if not here and workers is not None:
-        raise UserError("--workers counts processes of this machine; a cluster has the workers that it has.")
-    if not here and recipe.device == "auto":
-        raise UserError("Say which device the cluster's workers have: cpu, cuda, optix, hip or metal.")
-    device = resolve_device(recipe.device) if here else Device(recipe.device, 1)
+    if not is_local and workers is not None:
+        raise UserError("--workers is for this machine; the workers of a cluster are set where it is started.")
+    if not is_local and recipe.device == "auto":
+        raise UserError("--device auto is for this machine; on a cluster give cpu, cuda, optix, hip or metal.")
+    device = resolve_device(recipe.device) if is_local else Device(recipe.device, 1)
     recipe = replace(recipe, device=device.kind)
     most = None if device.kind == "cpu" else device.count  # one process a GPU
     workers = min(workers or most or cores(), most or workers or cores())
     path = store_or_folder(out) if out else data_root(root) / recipe.name(n, source)
-    return Order(n, recipe, path, workers, max(1, cores() // workers), source, latents_copy)
+    return RenderRequest(n, recipe, path, workers, max(1, cores() // workers), source, latents_copy)
 
 
 def resolve_device(device: str) -> Device:
-    """The device meant by cpu, the kind of a GPU, or auto: the first kind of GPU that Blender finds here, else the CPU.
-
-    Blender is asked in another process, because one that hands out render jobs must not load bpy itself.
-    """
+    """Return the device for cpu, a kind of GPU, or auto: the first kind of GPU that Blender finds, else the CPU."""
     if device == "cpu":
         return Device("cpu", 1)
+    # Blender lists them in another process, because a process that hands out render jobs must not load bpy itself.
     code = "import json; from ident3d.blender_scenes.cycles import count_gpus; print(json.dumps(count_gpus()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     if done.returncode:
         raise UserError(
-            "Blender cannot list the GPUs of this machine; `ident3d doctor` says more, or take --render-device cpu."
+            "Blender cannot list the GPUs of this machine; run `ident3d doctor`, or use --render-device cpu."
         )
     found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
     for kind, count in found.items():
@@ -116,4 +114,4 @@ def resolve_device(device: str) -> Device:
             return Device(kind, count)
     if device == "auto":
         return Device("cpu", 1)
-    raise UserError(f"Blender finds no {device} GPU here; take --render-device cpu or auto.")
+    raise UserError(f"Blender finds no {device} GPU here; use --render-device cpu or auto.")

@@ -1,17 +1,15 @@
-"""The render farm: hands shard jobs to the workers of a Dask cluster and enters what they finish.
+"""``run_jobs``: hands shard jobs to the workers of a Dask cluster and yields an event for all that happens.
 
-A worker that dies is replaced and its shard rendered again; that is Dask's doing. One that hangs is noticed here,
-because a busy worker tells of its images, and restarted.
+If a worker dies, Dask replaces it and its shard is rendered again. If a worker hangs, the watchdog restarts it: a busy
+worker reports its images, and one that hangs does not.
 """
 
 import pickle
 import queue
-import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,121 +17,135 @@ from distributed import CancelledError, Client, Future, KilledWorker
 
 from ident3d.errors import UserError
 from ident3d.farm.connect import GPU, RETRIES
-from ident3d.farm.render_shard import Settings, StudioOf, warm_studio
+from ident3d.farm.render_shard import RecordedSettings, StudioOf, warm_studio
 from ident3d.farm.watchdog import STALL_SECONDS, Watch
-from ident3d.farm.worker import WORK, Finished, Hopeless, Task
+from ident3d.farm.worker import WORK, FatalForRun, ShardDone, Task
 from ident3d.loaders.folders.lifecycle import Job
-from ident3d.loaders.format.files import FULL
-from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.stores.store import Store
 
-TELL_SECONDS = 0.5  # between two words of a worker on its images
-RESULT_SECONDS = 10.0  # in which a worker hands over what it has finished; another then finds the shard on disk
-HOPELESS_FAILURES = 3  # so many shards failed and none finished: the others would fail too
-DEATHS = 6  # a shard is given up when so many workers died with it: the fault may be theirs
-HOPELESS_DEATHS = 9  # so many workers died and no shard was finished
-ENTER_SECONDS = 60.0  # in which a finished shard must be entered: a network's trouble may pass
-PAUSE_SECONDS = (1.0, 2.0, 5.0, 10.0)  # between attempts to enter it; the last goes on
+REPORT_SECONDS = 0.5  # between two reports of a worker on its images
+RESULT_SECONDS = 10.0  # in which a worker hands over what it has finished; later, another worker finds it on disk
+
+# A shard is given up after so many deaths of workers with it, because the shard may kill them. The run is given up
+# after so many deaths, or so many failed shards, if none was finished: the others would fail as well.
+DEATHS_PER_SHARD = 6
+DEATHS_PER_RUN = 9
+FAILURES_PER_RUN = 3
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A job that was given up, and why."""
+class ImagesDone:
+    """So many more images are done; fewer, if a lost worker's images must be rendered again."""
+
+    change: int
+
+
+@dataclass(frozen=True)
+class JobFailed:
+    """A job was given up."""
 
     job: Job
     reason: str
 
 
+@dataclass(frozen=True)
+class Note:
+    """Something that the user should know."""
+
+    text: str
+
+
+Event = ShardDone | ImagesDone | JobFailed | Note
+Answer = ShardDone | FatalForRun  # of a worker
+
+
 @dataclass
-class Losses:
-    """What went wrong so far: workers that died at a job, and jobs given up."""
+class FailureCount:
+    """What went wrong so far: workers that died with a job, and jobs given up."""
 
     finished: int = 0
     failed: int = 0
     deaths: Counter[Job] = field(default_factory=Counter)
 
-    def forgives(self, job: Job, error: BaseException) -> bool:
-        """Whether the job is tried again: workers may die of other reasons. Ends the run if all of them do."""
+    def should_retry(self, job: Job, error: BaseException) -> bool:
+        """Return whether to try the job again. Raise UserError if workers only die."""
         if not isinstance(error, KilledWorker):
             return False
         self.deaths[job] += error.allowed_failures + 1
-        if not self.finished and self.deaths.total() >= HOPELESS_DEATHS:
+        if not self.finished and self.deaths.total() >= DEATHS_PER_RUN:
             raise UserError(f"{self.deaths.total()} workers died and no shard was finished; see their logs.")
-        return self.deaths[job] < DEATHS
+        return self.deaths[job] < DEATHS_PER_SHARD
 
-    def add(self, failure: Failure) -> None:
-        """Count a job that was given up. Ends the run if the first ones all are."""
+    def add(self, failure: JobFailed) -> None:
+        """Count a job that was given up. Raise UserError if the first ones all were."""
         self.failed += 1
-        if self.failed >= HOPELESS_FAILURES and not self.finished:
-            raise UserError(f"The first {self.failed} shards all failed, the last one so: {failure.reason}")
+        if self.failed >= FAILURES_PER_RUN and not self.finished:
+            raise UserError(f"The first {self.failed} shards all failed; reason of the last one: {failure.reason}")
 
 
 def run_jobs(
     client: Client,
     jobs: Sequence[Job],
     folder: Path | Store,
-    settings: Settings,
+    settings: RecordedSettings,
     *,
     threads: int,
-    on_entry: Callable[[ShardEntry], object],
-    on_images: Callable[[int], object] = lambda change: None,
-    on_failure: Callable[[Failure], object] = lambda failure: None,
-    on_host: Callable[[str], object] = lambda host: None,
-    on_note: Callable[[str], object] = lambda note: None,
     stall_seconds: float | None = None,
-    patient: bool = False,
-    tell_seconds: float = TELL_SECONDS,
+    wait_forever: bool = False,
+    report_seconds: float = REPORT_SECONDS,
     studio_of: StudioOf = warm_studio,
-) -> None:
-    """Run every job, trying each RETRIES more times.
+) -> Generator[Event, None, None]:
+    """Run every job, trying each RETRIES more times, and yield what happens.
 
-    `on_entry` gets each finished shard, again for up to a minute where it raises an OSError, `on_host` the host that
-    made it, `on_failure` each job given up, `on_images` the change in the number of images done (negative where a lost
-    worker's images must be rendered again). A full disk, a user's mistake or the loss of the scheduler ends the run. A
-    `patient` run waits for workers for as long as it takes.
+    The caller enters each shard of a ShardDone in the manifest before it asks for the next event. A full disk, a
+    user's mistake or the loss of the scheduler ends the run with a UserError. With `wait_forever` a run without
+    workers waits for some, as long as it takes. A caller that stops early closes the generator, which then withdraws
+    the jobs.
     """
     where = folder if isinstance(folder, Store) else folder.absolute()
-    task = Task(str(where), settings, threads, f"ident3d-{uuid.uuid4()}", tell_seconds, studio_of)
+    task = Task(str(where), settings, threads, f"ident3d-{uuid.uuid4()}", report_seconds, studio_of)
     on_gpu = settings["device"] not in ("cpu", "none")
     stall_seconds = stall_seconds or STALL_SECONDS * max(1, (settings["size"] / 224) ** 2)
-    watch, losses = Watch(client, stall_seconds, patient, on_note, on_gpu), Losses()
+    watch, failures = Watch(client, stall_seconds, wait_forever, on_gpu), FailureCount()
+    # Dask calls back from its own thread. One queue takes both kinds of messages, so that this thread alone decides.
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     client.subscribe_topic(task.topic, lambda event: messages.put(event[1]))
-    waiting, running = list(reversed(jobs)), dict[Future[Finished | Hopeless], Job]()
+    waiting, running = list(reversed(jobs)), dict[Future[Answer], Job]()
     try:
         while waiting or running:
+            # With two jobs a worker never waits for one. The others stay here, so that the scheduler's memory does not
+            # grow with the dataset.
             while waiting and len(running) < 2 * max(1, watch.workers):
                 job = waiting.pop()
-                future = submitted(client, task, job, on_gpu)
+                future = submit(client, task, job, on_gpu)
                 running[future], watch.done[job.first] = job, job.already
                 future.add_done_callback(messages.put)
-            watch.look([str(future.key) for future in running])
+            watch.poll([str(future.key) for future in running])
+            while watch.notes:
+                yield Note(watch.notes.pop(0))
             try:
                 message = messages.get(timeout=1.0)
             except queue.Empty:
                 continue
             if not isinstance(message, Future):
-                on_images(watch.hear(message))
-                continue
-            if message not in running:
-                continue
-            if message.status == "cancelled":
-                raise UserError(watch.lost())
-            job = running.pop(message)
-            told, result = watch.end(job), outcome(message)
-            if isinstance(result, Finished):
-                losses.finished += 1
-                on_host(result.host)
-                enter_in_time(result.entry, on_entry, on_note)
-                on_images(job.count - told)
-                continue
-            on_images(job.already - told)
-            if result is None or losses.forgives(job, result):
-                waiting.append(job)
-                continue
-            failure = Failure(job, describe(result))
-            on_failure(failure)
-            losses.add(failure)
+                yield ImagesDone(watch.count_images(message))
+            elif message in running:
+                if message.status == "cancelled":
+                    raise UserError(watch.scheduler_lost())
+                job = running.pop(message)
+                counted, result = watch.end(job), outcome(message)
+                if isinstance(result, ShardDone):
+                    failures.finished += 1
+                    yield result
+                    yield ImagesDone(job.count - counted)
+                    continue
+                yield ImagesDone(job.already - counted)
+                if result is None or failures.should_retry(job, result):
+                    waiting.append(job)
+                    continue
+                failure = JobFailed(job, describe(result))
+                yield failure
+                failures.add(failure)
     finally:
         for future in running:
             future.release()
@@ -141,24 +153,24 @@ def run_jobs(
             client.unsubscribe_topic(task.topic)
 
 
-def submitted(client: Client, task: Task, job: Job, on_gpu: bool) -> "Future[Finished | Hopeless]":
-    """The job, handed to the scheduler; one on a GPU goes only to a worker that has one."""
+def submit(client: Client, task: Task, job: Job, on_gpu: bool) -> "Future[Answer]":
+    """Hand the job to the scheduler. A job on a GPU goes only to a worker that has one."""
     key, names = f"ident3d-{uuid.uuid4().hex}", {"job": pickle.dumps((task, job))}
     return client.submit(eval, WORK, names, key=key, retries=RETRIES, resources={GPU: 1} if on_gpu else {})
 
 
-def outcome(future: "Future[Finished | Hopeless]") -> Finished | BaseException | None:
-    """What became of a job: its shard, why it failed, or None if the worker died, or hangs, with its word unheard.
+def outcome(future: "Future[Answer]") -> ShardDone | BaseException | None:
+    """Return what became of a job: its shard, why it failed, or None if the worker died or hangs with its result.
 
-    Ends the run where trying again, or another job, would meet the same.
+    Raise UserError if another try, or another job, would meet the same.
     """
     if future.status == "finished":
         try:
             result = future.result(timeout=RESULT_SECONDS)
         except (TimeoutError, CancelledError):
             return None
-        if isinstance(result, Hopeless):
-            raise UserError(result.sentence)
+        if isinstance(result, FatalForRun):
+            raise UserError(result.reason)
         return result
     error: BaseException = future.exception()
     if isinstance(error, ImportError):
@@ -166,28 +178,7 @@ def outcome(future: "Future[Finished | Hopeless]") -> Finished | BaseException |
     return error
 
 
-def enter_in_time(
-    entry: ShardEntry, on_entry: Callable[[ShardEntry], object], on_note: Callable[[str], object]
-) -> None:
-    """Have a finished shard entered: again after each OSError, for up to a minute, unless the disk is full.
-
-    To enter a shard a second time does no harm: its line, or its object, is the same.
-    """
-    end = time.monotonic() + ENTER_SECONDS
-    for attempt in count():
-        pause = PAUSE_SECONDS[min(attempt, len(PAUSE_SECONDS) - 1)]
-        try:
-            on_entry(entry)
-            return
-        except OSError as error:
-            if error.errno in FULL or time.monotonic() + pause > end:
-                raise
-            if not attempt:
-                on_note(f"{entry.name} cannot be entered yet ({describe(error)}); it is tried again for a minute.")
-        time.sleep(pause)
-
-
 def describe(error: BaseException | None) -> str:
-    """An exception in one line: its type and the first line of what it says."""
+    """Return an exception in one line: its type and the first line of its message."""
     first, *_ = str(error).splitlines() or [""]
     return f"{type(error).__name__}: {first}"

@@ -1,7 +1,7 @@
-"""What the farm knows of its jobs at work: images done, who is busy with them, and since when nothing was heard."""
+"""The watchdog of a run: counts the images of running jobs and restarts workers that hang."""
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,125 +13,128 @@ from ident3d.farm.connect import GPU
 from ident3d.loaders.folders.lifecycle import Job
 
 STALL_SECONDS = 300.0  # without a finished image of 224 pixels; the slowest preset needs half a minute on a busy core
-LOOK_SECONDS = 5.0  # between two looks at who is busy
+POLL_SECONDS = 5.0  # between two questions to the scheduler which workers are busy
 REMIND_SECONDS = 300.0  # between two notes that jobs wait for a worker
-RESTART_SECONDS = 30  # in which workers that hang are to be back
+RESTART_SECONDS = 30  # in which workers that hung must be back
 SILENCE_SECONDS = 60.0  # after which a scheduler that does not answer counts as lost
 
 
 @dataclass
 class Watch:
-    """Images done of each job at work, and each busy worker's last sign of life."""
+    """The images done of each running job, and each busy worker's last sign of life."""
 
     client: Client
     stall_seconds: float
-    patient: bool  # the workers are not ours: that none is free is no failure
-    on_note: Callable[[str], object]
-    on_gpu: bool = False  # jobs go to workers that have a GPU
-    workers: int = 0  # that can take them
+    wait_forever: bool  # others start the workers: it is no failure if none is there
+    on_gpu: bool = False  # jobs go only to workers that have a GPU
+    workers: int = 0  # that can take jobs
+    notes: list[str] = field(default_factory=list)  # for the user, not passed on yet
     done: dict[int, int] = field(default_factory=dict)  # first image of a running job -> images done
-    heard: dict[str, float] = field(default_factory=dict)  # worker -> time
+    last_sign: dict[str, float] = field(default_factory=dict)  # busy worker -> time
     last_message: float = field(default_factory=time.monotonic)
-    looked: float = field(default_factory=time.monotonic)
-    told: tuple[str, float] = ("", 0.0)  # what the jobs were last said to wait for, and when
+    last_poll: float = field(default_factory=time.monotonic)
+    last_notice: tuple[str, float] = ("", 0.0)  # what jobs wait for, and when that was noted
 
     def __post_init__(self) -> None:
-        self.count(self.busy())
+        self.count_workers(self.busy())
 
-    def count(self, there: Collection[str]) -> None:
-        """Count the workers that can take a job; while there is none, say now and then what the jobs wait for."""
+    def count_workers(self, there: Collection[str]) -> None:
+        """Count the workers that can take a job. While there is none, note now and then what the jobs wait for."""
         self.workers = len(there)
-        known = self.ask("identity") if self.on_gpu or not there else {}
+        known = self.query("identity") if self.on_gpu or not there else {}
         if known:
             able = [facts for facts in known["workers"].values() if not self.on_gpu or facts["resources"].get(GPU)]
             self.workers = len(able)
-        if self.workers or not self.patient:
-            self.told = ("", 0.0)
+        if self.workers or not self.wait_forever:
+            self.last_notice = ("", 0.0)
             return
-        sentence, now = waiting_for(known, self.on_gpu, begun=bool(self.client.cluster)), time.monotonic()
-        if sentence != self.told[0] or now - self.told[1] > REMIND_SECONDS:
-            self.told = sentence, now
-            self.on_note(sentence)
+        notice, now = waiting_for(known, self.on_gpu, own_cluster=bool(self.client.cluster)), time.monotonic()
+        if notice != self.last_notice[0] or now - self.last_notice[1] > REMIND_SECONDS:
+            self.last_notice = notice, now
+            self.notes.append(notice)
 
-    def hear(self, message: dict[str, Any]) -> int:
-        """Take a worker's word on a running job; the change in the number of images done."""
-        self.heard[message["worker"]] = self.last_message = time.monotonic()
-        first = message["first"]
+    def count_images(self, report: dict[str, Any]) -> int:
+        """Take a worker's report on a running job; return the change in the number of images done."""
+        self.last_sign[report["worker"]] = self.last_message = time.monotonic()
+        first = report["first"]
         if first not in self.done:
-            return 0  # an echo of a job that has ended
-        change: int = message["done"] - self.done[first]
-        self.done[first] = message["done"]
+            return 0  # the report was late: the job has ended
+        change: int = report["done"] - self.done[first]
+        self.done[first] = report["done"]
         return change
 
     def end(self, job: Job) -> int:
-        """Forget a job that has ended; how many of its images were counted."""
+        """Forget a job that has ended; return how many of its images were counted."""
         self.last_message = time.monotonic()
         return self.done.pop(job.first)
 
-    def look(self, ours: Collection[str]) -> None:
-        """Now and then: count the workers, and restart those that hang, so that their jobs go to others.
+    def poll(self, ours: Collection[str]) -> None:
+        """Count the workers every few seconds, and restart those that hang, so that their jobs go to others.
 
-        A worker hangs that has nothing but jobs of ours and has said nothing for long. Gives up if the scheduler is
-        gone, or if nobody works at all on a cluster that is ours.
+        Raise UserError if the scheduler is gone, or if no worker of the run's own cluster takes up a job.
         """
         if self.client.status != "running":
-            raise UserError(self.lost())
+            raise UserError(self.scheduler_lost())
         now = time.monotonic()
-        if now - self.looked < min(LOOK_SECONDS, self.stall_seconds / 2):
+        if now - self.last_poll < min(POLL_SECONDS, self.stall_seconds / 2):
             return
         busy = self.busy()
-        self.count(busy)
+        self.count_workers(busy)
+        # A worker hangs if all its jobs are of this run and it has not reported for long. Another run's job on the same
+        # worker may take its time: its reports do not come here.
         waiting = [worker for worker, keys in busy.items() if keys and keys <= set(ours)]
-        self.heard = {worker: self.heard.get(worker, now) for worker in waiting}
-        if silent := [worker for worker, last in self.heard.items() if now - last > self.stall_seconds]:
+        self.last_sign = {worker: self.last_sign.get(worker, now) for worker in waiting}
+        if silent := [worker for worker, last in self.last_sign.items() if now - last > self.stall_seconds]:
             self.restart(silent)
-        if not waiting and not self.patient and now - self.last_message > self.stall_seconds:
+        if not waiting and not self.wait_forever and now - self.last_message > self.stall_seconds:
             raise UserError(f"No worker has taken up a job for {self.stall_seconds:.0f} seconds.")
-        self.looked = time.monotonic()  # what others said while some were restarted is heard before the next look
+        # A restart takes seconds. The time is taken after it, so that the reports of other workers that came meanwhile
+        # are read before the next poll.
+        self.last_poll = time.monotonic()
 
     def restart(self, workers: Sequence[str]) -> None:
         """Have the nannies of workers that hang restart them, all at once: each takes seconds, or does not answer."""
-        known = self.ask("identity")["workers"]
-        there = [worker for worker in workers if worker in known]  # Dask has noticed that the others are gone
+        known = self.query("identity")["workers"]
+        there = [worker for worker in workers if worker in known]  # Dask knows already that the others are gone
         for worker in there:
             silence = f"{worker} has been silent for {self.stall_seconds:.0f} s"
             if known[worker]["nanny"]:
-                self.on_note(f"{silence} and is restarted; its shard goes to another worker.")
+                self.notes.append(f"{silence} and is restarted; its shard goes to another worker.")
             else:
-                self.on_note(f"{silence} and has no nanny to restart it; stop it, so that its shard goes to another.")
+                self.notes.append(f"{silence} and has no nanny to restart it; stop it, so that another gets its shard.")
         if guarded := [worker for worker in there if known[worker]["nanny"]]:
-            with suppress(OSError, TimeoutError, KeyError):  # the scheduler is gone, or one of the workers meanwhile
+            with suppress(OSError, TimeoutError, KeyError):  # meanwhile the scheduler, or one of the workers, has gone
                 self.client.restart_workers(guarded, timeout=RESTART_SECONDS, raise_for_error=False)
         self.last_message = time.monotonic()
-        self.heard |= dict.fromkeys(workers, self.last_message)
+        self.last_sign |= dict.fromkeys(workers, self.last_message)
 
     def busy(self) -> dict[str, set[str]]:
-        """Every worker, and the keys of the jobs, ours and others', that it has."""
-        return {worker: set(keys) for worker, keys in self.ask("processing", workers=None).items()}
+        """Return every worker with the keys of its jobs, those of other runs included."""
+        return {worker: set(keys) for worker, keys in self.query("processing", workers=None).items()}
 
-    def ask(self, question: str, **details: Any) -> dict[str, Any]:
-        """The scheduler's answer; an error if it gives none."""
+    def query(self, question: str, **details: Any) -> dict[str, Any]:
+        """Return the scheduler's answer; raise UserError if there is none."""
         try:
             asked = getattr(self.client.scheduler, question)
             answer: dict[str, Any] = self.client.sync(asked, callback_timeout=SILENCE_SECONDS, **details)
         except (OSError, TimeoutError, AttributeError):  # the scheduler is None once the client has given it up
-            raise UserError(self.lost()) from None
+            raise UserError(self.scheduler_lost()) from None
         return answer
 
-    def lost(self) -> str:
-        """The sentence for a scheduler that is gone."""
+    def scheduler_lost(self) -> str:
+        """Return the message for a scheduler that is gone."""
         where = f" at {self.client.scheduler.address}" if self.client.scheduler else ""
         return (
-            f"The scheduler{where} is lost, and its workers end with it. Finished shards are kept: "
-            "start a scheduler and workers again, and the same command goes on from there."
+            f"The scheduler{where} is lost, and its workers with it. Finished shards are kept: "
+            "start a scheduler and workers again, and run the same command to continue."
         )
 
 
-def waiting_for(known: dict[str, Any], on_gpu: bool, *, begun: bool) -> str:
-    """What jobs wait for that no worker which the scheduler knows of can take, and how to have such a worker."""
+def waiting_for(known: dict[str, Any], on_gpu: bool, *, own_cluster: bool) -> str:
+    """Return what jobs wait for if none of the scheduler's workers can take them, and how to start such a worker."""
     gpu = f" --resources {GPU}=1" if on_gpu else ""
     missing = f"None of the {len(known['workers'])} workers has a {GPU}" if known["workers"] else "No worker is there"
-    if begun:
-        return f"{missing}; the shards wait for a job to begin{gpu and f' that starts its worker with{gpu}'}."
+    if own_cluster:
+        return f"{missing}; the shards wait until a job starts{gpu and f' whose worker has{gpu}'}."
     tls = " --tls-ca-file …" if known["address"].startswith("tls:") else ""
-    return f"{missing}; the shards wait for one started by `dask worker {known['address']} --nthreads 1{gpu}{tls}`."
+    return f"{missing}; the shards wait for one; start it with `dask worker {known['address']} --nthreads 1{gpu}{tls}`."

@@ -1,10 +1,11 @@
-"""What the farm sends to a worker, what the worker does about it, and what it answers."""
+"""What runs on a worker: it takes a task and a job, renders the shard, and answers with its entry."""
 
 import atexit
 import os
 import pickle
 import socket
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from multiprocessing import parent_process
@@ -14,9 +15,9 @@ from typing import Any
 from distributed import get_worker
 
 from ident3d.errors import UserError
-from ident3d.farm.render_shard import Settings, StudioOf, differing_versions, render_shard
+from ident3d.farm.render_shard import RecordedSettings, StudioOf, differing_versions, render_shard
 from ident3d.loaders.folders.folder import is_dataset
-from ident3d.loaders.folders.store_transfer import workplace
+from ident3d.loaders.folders.store_transfer import scratch_for_job
 from ident3d.loaders.format.files import FULL
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.stores.store import Store, store_or_folder
@@ -24,89 +25,88 @@ from ident3d.machine import cpu_model
 
 
 @dataclass(frozen=True)
-class Finished:
-    """What a worker returns of a shard that is safely on disk: its entry, and the host and processor that made it."""
+class ShardDone:
+    """A shard is safely on disk: its entry, and the host and processor that made it."""
 
     entry: ShardEntry
     host: str
 
 
 @dataclass(frozen=True)
-class Hopeless:
-    """What a worker returns instead where trying again, or another job, would meet the same."""
+class FatalForRun:
+    """A worker's answer if another try, or another job, would meet the same."""
 
-    sentence: str
+    reason: str
 
 
 class Cancelled(Exception):
-    """Nobody waits for this shard any more."""
+    """The client no longer wants this shard."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What all jobs of a run share: folder and settings, threads of a studio, where to tell of images, which studio."""
+    """What all jobs of a run share; `topic` is where workers report their images."""
 
     folder: str
-    settings: Settings
+    settings: RecordedSettings
     threads: int
     topic: str
-    tell_seconds: float
+    report_seconds: float
     studio_of: StudioOf
 
 
-# What a worker is asked to evaluate. A worker that meets an unknown class while it reads its jobs dies, with whatever
-# else it was doing for others; one that lacks ident3d can read this, and answers with an ImportError.
+# A worker evaluates this text. If a worker met an unknown class while it unpickles a job, it would die, with all that
+# it does for others. Without ident3d it can still read a text, and it answers with an ImportError.
 WORK = "__import__('ident3d.farm.worker', fromlist=['work']).work(job)"
 
 
-def work(pickled: bytes) -> Finished | Hopeless:
-    """Runs on a worker: render the shard of a (Task, Job), telling the client of its images about twice a second."""
+def work(pickled: bytes) -> ShardDone | FatalForRun:
+    """Render the shard of a pickled (Task, Job) on a worker, and report its images about twice a second."""
     task, job = pickle.loads(pickled)
     worker = get_worker()
-    key, told = worker.get_current_task(), 0.0
+    key, last_report = worker.get_current_task(), 0.0
     if refusal := unfit(task, worker):
-        return Hopeless(refusal)
+        return FatalForRun(refusal)
     end_at_once()
 
     def on_image(done: int) -> None:
-        nonlocal told
+        nonlocal last_report
         known = worker.state.tasks.get(key)
         if known is None or known.state == "cancelled":
             raise Cancelled
-        if time.monotonic() - told >= task.tell_seconds:
-            told = time.monotonic()
+        if time.monotonic() - last_report >= task.report_seconds:
+            last_report = time.monotonic()
             worker.log_event(task.topic, {"worker": worker.address, "first": job.first, "done": done})
 
     gpu_index = worker.name if isinstance(worker.name, int) else 0
     there = store_or_folder(task.folder)
+    working_folder = scratch_for_job(there, task.settings, job) if isinstance(there, Store) else nullcontext(there)
     try:
-        with workplace(there, task.settings, job) as path:
+        with working_folder as path:
             entry = render_shard(path, task.settings, job, task.threads, gpu_index, on_image, studio_of=task.studio_of)
     except UserError as error:
-        says = f"The worker {worker.address} says: " if isinstance(there, Store) else ""  # here may be anywhere
-        return Hopeless(f"{says}{error}")
+        who = f"On the worker {worker.address}: " if isinstance(there, Store) else ""  # it may be on any host
+        return FatalForRun(f"{who}{error}")
     except ImportError as error:
-        return Hopeless(f"Blender cannot be loaded ({error}); `ident3d doctor` says what is missing.")
+        return FatalForRun(f"Blender cannot be loaded ({error}); `ident3d doctor` shows what is missing.")
     except OSError as error:
         if error.errno in FULL:
-            return Hopeless(f"The disk of {task.folder} is full; free some space and run the same command again.")
+            return FatalForRun(f"The disk of {task.folder} is full; free some space and run the same command again.")
         raise
-    return Finished(entry, f"{socket.gethostname()} ({cpu_model()})")
+    return ShardDone(entry, f"{socket.gethostname()} ({cpu_model()})")
 
 
 @cache
 def end_at_once() -> None:
-    """Have this process, if it was begun to be a worker, end without Blender's own ending.
-
-    Blender was loaded in one of Dask's threads, and then its last destructor waits for ever. The nanny would wait with
-    it: for the next worker after a lifetime, or to end itself after its scheduler.
-    """
+    """Make this process end without Blender's own clean-up, if it was started as a worker."""
+    # Blender was loaded in one of Dask's threads, so its last destructor would wait for good. The nanny would wait with
+    # it, and neither start the next worker after a lifetime nor end after its scheduler.
     if parent_process():
         atexit.register(os._exit, 0)
 
 
 def unfit(task: Task, worker: Any) -> str | None:
-    """Why this worker must not render: an image may not depend on who rendered it. None if it may."""
+    """Return why this worker must not render, because an image may not depend on its worker; None if it may."""
     who = f"The worker {worker.address} on {socket.gethostname()}"
     if differ := differing_versions(task.settings):
         return f"{who} has other versions than the dataset ({differ}); install the same there."

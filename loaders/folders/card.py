@@ -11,15 +11,17 @@ from ident3d.loaders.folders.contact_sheet import contact_sheet, save_picture
 from ident3d.loaders.folders.folder import SHARDS, Description
 from ident3d.loaders.format.files import write_atomically
 from ident3d.loaders.format.latents_source import world_of
-from ident3d.loaders.format.manifest import read_entries
+from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import read_shard
 
 TERMS = "Made with ident3d (MIT) and Blender; images rendered with Blender belong to whoever rendered them."
 
 
-def write_card(folder: Path, description: Description, mesh_credits: Sequence[str] = ()) -> None:
-    """Write README.md and sample.png into a complete dataset folder; with credits of the meshes that it shows."""
-    first = read_shard(folder / SHARDS / read_entries(folder)[0].name)
+def write_card(
+    folder: Path, description: Description, entries: Sequence[ShardEntry], mesh_credits: Sequence[str] = ()
+) -> None:
+    """Write README.md and sample.png into a complete dataset folder, with the credits of the meshes that it shows."""
+    first = read_shard(folder / SHARDS / entries[0].name)
     sheet = contact_sheet(list(first.images[:12]), columns=min(6, len(first.images)))
     save_picture(sheet, folder / "sample.png")
     write_atomically(folder / "README.md", card(folder.resolve().name, description, mesh_credits).encode())

@@ -5,7 +5,7 @@ the end it carries totals, pixel mean and std, the manifest's sha256, and a dige
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -100,16 +100,15 @@ class Folder:
             return fetch(self.store, f"{SHARDS}/{entry.name}", entry.sha256)
         return self.path / SHARDS / entry.name
 
-    def shard_size(self, entry: ShardEntry, stored: Mapping[str, int] | None) -> int | None:
-        """The size of the shard's file, None if it is missing; `stored` has the sizes of the shards in a store."""
-        if stored is not None:
-            return stored.get(entry.name)
-        path = self.path / SHARDS / entry.name
-        return path.stat().st_size if path.is_file() and not path.is_symlink() else None
-
     @property
     def finished(self) -> int:
         return sum(entry.count for entry in self.entries)
+
+
+def shard_size(path: Path, entry: ShardEntry) -> int | None:
+    """Return the size of the shard's file in the folder; None if it is missing or a link."""
+    shard = path / SHARDS / entry.name
+    return shard.stat().st_size if shard.is_file() and not shard.is_symlink() else None
 
 
 def digest(content: dict[str, object]) -> str:
@@ -195,7 +194,7 @@ def open_folder(path: Path | str | Folder) -> Folder:
     folder = Folder(path, description, tuple(entries), origin(path))
     stored = folder.store.sizes(SHARDS) if folder.store else None
     for entry in entries:
-        size = folder.shard_size(entry, stored)
+        size = shard_size(path, entry) if stored is None else stored.get(entry.name)
         if size != entry.bytes:
             what = "is missing" if size is None else f"has {size} bytes instead of {entry.bytes}"
             raise UserError(f"The shard {folder.shard_name(entry)} {what}; {MEND}")

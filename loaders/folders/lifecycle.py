@@ -1,9 +1,9 @@
-"""Making a dataset folder: beginning, continuing and growing it, what is left to do, and closing it.
+"""The life of a dataset folder: begin, continue or grow it, plan what is left to do, close it, delete it.
 
-Whatever the moment a run dies, the same call finds a folder that it can go on with.
+At whatever moment a run dies, the same call finds a folder that it can continue.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import sqrt
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
+from ident3d.loaders.folders.card import write_card
 from ident3d.loaders.folders.folder import (
     DATASET_FILE,
     PARTS,
     SHARDS,
     Description,
-    Folder,
     differences,
     is_dataset,
     missing_ranges,
@@ -37,7 +37,7 @@ SHARD_IMAGES = 64  # of up to 448 pixels; about 1.8 MB at 224
 
 @dataclass(frozen=True)
 class Job:
-    """One shard to make: images first … first+count-1 under this name, the first ones from `reuse` if it is there."""
+    """One shard to make: images first … first+count-1 under this name. The shorter shard `reuse` has the first ones."""
 
     name: str
     first: int
@@ -46,12 +46,12 @@ class Job:
 
     @property
     def already(self) -> int:
-        """How many of the images a shorter shard holds already."""
+        """The number of images that a shorter shard holds already."""
         return self.reuse.count if self.reuse else 0
 
 
 def plan(description: Description, entries: Sequence[ShardEntry]) -> list[Job]:
-    """The shards still to make. Shard k covers images k·K … (k+1)·K-1 below n, in whatever steps n grew."""
+    """Return the shards still to make. Shard k covers images k·K … (k+1)·K-1 below n, in whatever steps n grew."""
     by_first = {entry.first: entry for entry in entries}
     size, n = description.shard_size, description.n
     shards = -(-n // size)
@@ -64,94 +64,92 @@ def plan(description: Description, entries: Sequence[ShardEntry]) -> list[Job]:
     return jobs
 
 
-def intended(
+def target_description(
     path: Path, settings: dict[str, Any], n: int, shard_size: int | None, *, cleared: bool = False
-) -> Description:
-    """What the folder is to become: new, continued or grown. Nothing is written.
+) -> tuple[Description, list[ShardEntry]]:
+    """Return what the folder is to become (new, continued or grown) and the shards in its manifest.
 
-    A folder of something else is refused, and so is a dataset of other settings, with the difference named. `cleared`
-    says that our own dataset was just deleted from it: what else lies there was accepted before.
+    Nothing is written. Raise UserError if the folder holds something else, or a dataset of other settings. `cleared`
+    says that this run has just deleted its own dataset there: what else the folder holds was accepted before.
     """
     if not is_dataset(path):
-        if not cleared and path.exists() and not (path.is_dir() and only_begun(path)):
+        if not cleared and path.exists() and not (path.is_dir() and is_unfinished_start(path)):
             raise UserError(f"{path} exists and is not a dataset folder; choose another --out.")
-        return Description(settings, n, shard_size or default_shard_size(settings["size"]))
+        return Description(settings, n, shard_size or default_shard_size(settings["size"])), manifest.read_entries(path)
     old = read_description(path)
     differ = differences(old.settings, settings)
     if shard_size not in (None, old.shard_size):
         differ.append(f"shard_size: {old.shard_size} there, {shard_size} asked for")
     if differ:
         raise UserError(f"{path} holds another dataset ({'; '.join(differ)}); choose another --out, or --fresh.")
-    reached = max((entry.stop for entry in manifest.read_entries(path)), default=0)
+    entries = manifest.read_entries(path)
+    reached = max((entry.stop for entry in entries), default=0)
     if n < reached:
-        raise UserError(f"{path} holds images up to number {reached - 1} already; n can grow, not shrink to {n}.")
-    return old if old.complete and n == old.n else Description(settings, n, old.shard_size)
+        raise UserError(f"{path} already holds images up to number {reached - 1}; n can grow, but not shrink to {n}.")
+    return (old if old.complete and n == old.n else Description(settings, n, old.shard_size)), entries
 
 
 def check_due(path: Path, settings: Mapping[str, Any], job: Job) -> None:
-    """Refuse to write a shard that another run has grown or replaced since this job was handed out."""
+    """Raise UserError if another run has changed the dataset since this job was handed out."""
     now = read_description(path)
     if now.settings != settings or job.count != min(now.shard_size, now.n - job.first):
-        raise UserError(f"Another run has changed {path} since its shard {job.name} was begun.")
+        raise UserError(f"Another run has changed {path} since the work on its shard {job.name} began.")
 
 
-def only_begun(path: Path) -> bool:
-    """Whether all that lies in the folder is what a run leaves that dies before its first line is written."""
-    ours = [file for file in path.iterdir() if file.name not in PARTS or file.is_dir()]
-    strangers = [file for file in ours if file.name != SHARDS and not file.name.startswith((TEMPORARY, PREFIX))]
+def is_unfinished_start(path: Path) -> bool:
+    """Return whether the folder holds only what a run leaves that dies before it has written ``dataset.json``."""
+    unknown = [file for file in path.iterdir() if file.name not in PARTS or file.is_dir()]
+    strangers = [file for file in unknown if file.name != SHARDS and not file.name.startswith((TEMPORARY, PREFIX))]
     shards = path / SHARDS
     empty = not shards.exists() or not any(shards.iterdir())
     return not strangers and (empty or (path / manifest.MANIFEST_FILE).exists())
 
 
 def begin(path: Path, settings: dict[str, Any], n: int, shard_size: int | None = None) -> Description:
-    """Decide what the folder is to become, and write that down."""
-    description = intended(path, settings, n, shard_size)
-    write_down(path, description)
+    """Begin, continue or grow the dataset in the folder: write down and return what it is to become."""
+    description, _ = target_description(path, settings, n, shard_size)
+    save_if_changed(path, description)
     return description
 
 
-def write_down(path: Path, description: Description) -> None:
-    """Write the folder's description, unless it says so already."""
+def save_if_changed(path: Path, description: Description) -> None:
+    """Write the folder's description, unless the folder has the same one already."""
     if not (is_dataset(path) and read_description(path) == description):
         (path / SHARDS).mkdir(parents=True, exist_ok=True)
         write_description(path, description)
 
 
-def drop_lost(
-    path: Path, description: Description, stored: Mapping[str, int] | None = None
-) -> tuple[Description, list[ShardEntry]]:
-    """Take the shards whose file is gone, or of another size, off the manifest, so that they are made again.
-
-    `stored` has the sizes of the shards where they lie in a store.
-    """
-    entries = manifest.read_entries(path)
-    folder = Folder(path, description, tuple(entries))
-    there = [entry for entry in entries if folder.shard_size(entry, stored) == entry.bytes]
-    if len(there) == len(entries):
-        return description, entries
-    description = reopened(description)
-    write_down(path, description)
-    manifest.write_entries(path, there)
-    return description, there
+def drop_missing_shards(
+    path: Path, description: Description, entries: Sequence[ShardEntry], present: Sequence[ShardEntry]
+) -> Description:
+    """Keep only the `present` shards in the manifest, so that the others are made again; return the description."""
+    if len(present) == len(entries):
+        return description
+    # The description goes first: a folder that says it is complete must never have a manifest with a gap.
+    description = as_incomplete(description)
+    save_if_changed(path, description)
+    manifest.write_entries(path, present)
+    return description
 
 
-def reopened(description: Description) -> Description:
-    """The same dataset, not complete."""
+def as_incomplete(description: Description) -> Description:
+    """Return the description of the same dataset before it was complete."""
     return Description(description.settings, description.n, description.shard_size)
 
 
 def finish(
     path: Path,
     description: Description,
-    write_card: Callable[[Path, Description], None] | None = None,
+    entries: Sequence[ShardEntry],
+    *,
+    mesh_credits: Sequence[str] | None = None,
     table: NDArray[np.float32] | None = None,
 ) -> Description:
-    """Close a folder all of whose shards are there: sorted manifest, card, and last the description with its totals.
+    """Close a folder that has all its shards: write the sorted manifest, the card, and last the description's totals.
 
-    The `table` of all latents is gathered from the shards, unless it is given.
+    `entries` are all entries of the manifest, in order. The card names the `mesh_credits`; with None there is no card.
+    `table` holds all latents; without it they are read from the shards.
     """
-    entries = manifest.read_entries(path)
     missing = list(missing_ranges(description.n, entries))
     if missing:
         raise UserError(f"{path} lacks images {missing[0][0]} to {missing[0][1] - 1}, so it cannot be closed.")
@@ -159,7 +157,7 @@ def finish(
         world = World.from_dict(description.settings["world"])
         table = latents_table.gathered(path / SHARDS, entries, world) if table is None else table
         latents = latents_table.write(path, table)
-    except UserError:  # a damaged shard is for `verify` to tell, and readers can do without
+    except UserError:  # a shard is damaged: `verify` reports it, and readers can do without the table
         latents = None
     pixels = description.n * description.size**2
     sums = [sum(entry.pixel_sum[c] for entry in entries) for c in range(3)]
@@ -173,24 +171,22 @@ def finish(
         shards_sha256=manifest.write_entries(path, entries),
         all_latents=latents,
     )
-    if write_card:
-        write_card(path, description)
+    if mesh_credits is not None:
+        write_card(path, description, entries, mesh_credits)
+    # The description goes last: it says that the dataset is complete, so all the rest must be there before it.
     write_description(path, description)
     return description
 
 
 def default_shard_size(size: int) -> int:
-    """64 images, fewer of large ones: a shard in the making takes about 40 MB of memory. It does not depend on n."""
+    """Return 64 images, or fewer if they are large, for any n: the images of a shard take about 40 MB of memory."""
     return max(1, min(SHARD_IMAGES, SHARD_IMAGES * 448**2 // size**2))
 
 
 def remove_dataset(path: Path) -> int:
-    """Delete the files that the folder's manifest lists and those beside it that we wrote; returns how many.
-
-    The description goes last: until then the folder is a dataset, and a second call goes on.
-    """
+    """Delete the shards that the folder's manifest lists and the other files of a dataset; return how many."""
     if (path / SHARDS).is_symlink():
-        raise UserError(f"{path / SHARDS} is a link; nothing is deleted through it.")
+        raise UserError(f"{path / SHARDS} is a link; nothing is deleted behind it.")
     listed = [path / SHARDS / entry.name for entry in manifest.readable_entries(path)]
     beside = [
         path / part for part in sorted(PARTS, key=lambda part: (part == DATASET_FILE, part == manifest.MANIFEST_FILE))

@@ -1,26 +1,27 @@
-"""Where a run puts the dataset that it makes: a folder, or an object store through a scratch folder."""
+"""Where a run writes its dataset: a folder, or an object store through a scratch folder."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from ident3d.errors import UserError
-from ident3d.loaders.folders import store_transfer as publishing
-from ident3d.loaders.folders.folder import SHARDS, Description
-from ident3d.loaders.folders.lifecycle import Job, finish, remove_dataset
+from ident3d.loaders.folders import store_transfer
+from ident3d.loaders.folders.folder import SHARDS, Description, shard_size
+from ident3d.loaders.folders.lifecycle import Job, drop_missing_shards, finish, plan, remove_dataset
 from ident3d.loaders.folders.provenance import PROVENANCE_FILE, record_run
+from ident3d.loaders.folders.verify import content_problems
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import FULL
 from ident3d.loaders.format.latents_source import recorded_latents
 from ident3d.loaders.format.latents_table import joined
-from ident3d.loaders.format.manifest import ShardEntry
+from ident3d.loaders.format.manifest import ShardEntry, entry_of, in_order
+from ident3d.loaders.format.shard import read_settings, read_shard
 from ident3d.loaders.stores.lease import Lease, lease
 from ident3d.loaders.stores.store import Store
 from ident3d.loaders.stores.store_lease import lease_on_store
 from ident3d.machine import free_bytes
-
-WriteCard = Callable[[Path, Description], None]
 
 
 class FolderOutput:
@@ -30,23 +31,34 @@ class FolderOutput:
         self.path, self.held = path, held
 
     def clear(self) -> None:
-        """Delete the dataset that is there."""
+        """Delete the dataset."""
         remove_dataset(self.path)
 
     def free_bytes(self) -> int | None:
-        """The room that is left, where that is known."""
+        """Return the free bytes, None if they are not known."""
         return free_bytes(self.path)
 
-    def stored(self) -> Mapping[str, int] | None:
-        """The sizes of the shards, where they are not files of the folder."""
-        return None
+    def resume(self, description: Description, entries: list[ShardEntry]) -> tuple[Description, list[ShardEntry]]:
+        """Make the manifest agree with the shards that are there; return the description and the entries from then on.
 
-    def at_hand(self, jobs: Iterable[Job]) -> Iterator[Job]:
-        """Each of the jobs in turn, while what there may be of its shard is a file of the folder."""
-        yield from jobs
+        Missing shards leave the manifest. Whole shards that a killed run wrote, but did not enter, are entered.
+        """
+        present = [entry for entry in entries if shard_size(self.path, entry) == entry.bytes]
+        description = drop_missing_shards(self.path, description, entries, present)
+        if description.complete:
+            return description, present
+        return description, self.adopt_shards(description, present, plan(description, present))
 
-    def begin(self) -> None:
-        """What the folder says of the dataset is settled, and shards may follow."""
+    def adopt_shards(
+        self, description: Description, entries: list[ShardEntry], jobs: Iterable[Job]
+    ) -> list[ShardEntry]:
+        """Enter those of the jobs' shards that are there, whole; return all entries."""
+        adopted = []
+        for job in jobs:
+            if entry := whole_shard(self.path, description.settings, job):
+                manifest.append_entry(self.path, entry)
+                adopted.append(entry)
+        return in_order([*entries, *adopted]) if adopted else entries
 
     def enter(self, entry: ShardEntry) -> None:
         """Enter a finished shard in the manifest."""
@@ -54,73 +66,103 @@ class FolderOutput:
         manifest.append_entry(self.path, entry)
 
     def record(self, started: datetime, **facts: object) -> None:
-        """Record the run, however it ends, unless another has taken over: the folder is the other's to write."""
-        with suppress(UserError):  # of a run that fails, its own reason is what matters
+        """Record the run, however it ends, unless another run has taken over the folder."""
+        with suppress(UserError):  # if the run fails, the user must see the reason of that
             self.held.check()
             record_run(self.path, started, **facts)
 
-    def finish(self, description: Description, write_card: WriteCard) -> None:
-        """Close the dataset, all of whose shards are there."""
+    def finish(
+        self, description: Description, entries: Sequence[ShardEntry], mesh_credits: Sequence[str] | None = None
+    ) -> None:
+        """Close the dataset, which has all its shards."""
         self.held.check()
-        finish(self.path, description, write_card)
+        finish(self.path, description, entries, mesh_credits=mesh_credits)
 
 
 class StoreOutput(FolderOutput):
-    """A dataset in a store; the folder is scratch and holds the small files beside the shards."""
+    """A dataset in a store. The folder is scratch and holds the small files; the shards are in the store."""
 
     def __init__(self, store: Store, path: Path, held: Lease) -> None:
         super().__init__(path, held)
         self.store = store
 
     def clear(self) -> None:
-        publishing.remove_stored(self.store, self.path)
+        store_transfer.remove_stored(self.store, self.path)
         super().clear()
 
     def free_bytes(self) -> None:
         return None
 
-    def stored(self) -> dict[str, int]:
-        return self.store.sizes(SHARDS)
-
-    def at_hand(self, jobs: Iterable[Job]) -> Iterator[Job]:
-        there = self.stored()
-        for job in jobs:
-            if job.name in there and publishing.take_shard(self.store, job.name, self.path):
-                yield job
-                (self.path / SHARDS / job.name).unlink()  # there may be more of them than this disk holds
-
-    def begin(self) -> None:
+    def resume(self, description: Description, entries: list[ShardEntry]) -> tuple[Description, list[ShardEntry]]:
+        sizes = self.store.sizes(SHARDS)
+        present = [entry for entry in entries if sizes.get(entry.name) == entry.bytes]
+        description = drop_missing_shards(self.path, description, entries, present)
+        if description.complete:
+            return description, present
+        jobs = [job for job in plan(description, present) if job.name in sizes]
+        present = self.adopt_shards(description, present, self.each_in_scratch(jobs))
         self.held.check()
-        publishing.push_state(self.store, self.path)
+        store_transfer.push_state(self.store, self.path)
+        return description, present
+
+    def each_in_scratch(self, jobs: Iterable[Job]) -> Iterator[Job]:
+        """Yield each job while its shard is in the scratch folder: this disk may not have room for all of them."""
+        for job in jobs:
+            if store_transfer.take_shard(self.store, job.name, self.path):
+                yield job
+                (self.path / SHARDS / job.name).unlink()
 
     def enter(self, entry: ShardEntry) -> None:
         self.held.check()
-        publishing.put_entry(self.store, entry)
+        store_transfer.put_entry(self.store, entry)
         manifest.append_entry(self.path, entry)
 
     def record(self, started: datetime, **facts: object) -> None:
         record_run(self.path, started, **facts)
         with suppress(OSError, UserError):
             self.held.check()
-            publishing.push(self.store, self.path, (PROVENANCE_FILE,))
+            store_transfer.push(self.store, self.path, (PROVENANCE_FILE,))
 
-    def finish(self, description: Description, write_card: WriteCard) -> None:
-        publishing.take_shard(self.store, manifest.read_entries(self.path)[0].name, self.path)  # for the card
-        drawn = recorded_latents(self.path, description.settings, 0, description.n)
-        finish(self.path, description, write_card, drawn and joined(*drawn))
+    def finish(
+        self, description: Description, entries: Sequence[ShardEntry], mesh_credits: Sequence[str] | None = None
+    ) -> None:
+        store_transfer.take_shard(self.store, entries[0].name, self.path)  # for the card's picture
+        latents = recorded_latents(self.path, description.settings, 0, description.n)
+        finish(self.path, description, entries, mesh_credits=mesh_credits, table=latents and joined(*latents))
         self.held.check()
-        publishing.push_finished(self.store, self.path)
+        store_transfer.push_finished(self.store, self.path)
+
+
+def whole_shard(folder: Path, settings: dict[str, Any], job: Job) -> ShardEntry | None:
+    """Return the entry of the job's shard if its file is there and whole, else None.
+
+    A shard is whole if it reads without error, records these settings, and holds just the job's images and latents. A
+    killed run may have written it without entering it.
+    """
+    path = folder / SHARDS / job.name
+    if not path.is_file() or path.is_symlink():
+        return None
+    try:
+        shard = read_shard(path)
+        if read_settings(path) != settings or shard.index.tolist() != list(range(job.first, job.first + job.count)):
+            return None
+        entry = entry_of(job.name, shard, path.read_bytes())
+        return None if content_problems(folder, settings, entry, shard) else entry
+    except UserError:
+        return None
 
 
 @contextmanager
 def writing(place: Path | Store) -> Iterator[FolderOutput]:
-    """Hold the place for writing; a full disk or a store's refusal, wherever it is met, ends in one sentence."""
+    """Hold the folder or store for writing. A full disk, or a store that refuses, becomes a UserError."""
     try:
         if isinstance(place, Store):
-            with in_store(place) as output:
-                yield output
+            with lease_on_store(place) as held:
+                store_transfer.refuse_strangers(place)
+                with store_transfer.local_copy(place) as path:
+                    yield StoreOutput(place, path, held)
         else:
-            with made_folder(place), lease(place) as held:
+            with new_folder(place), lease(place) as held:
                 yield FolderOutput(place, held)
     except OSError as error:
         if error.errno in FULL:
@@ -129,17 +171,8 @@ def writing(place: Path | Store) -> Iterator[FolderOutput]:
 
 
 @contextmanager
-def in_store(store: Store) -> Iterator[StoreOutput]:
-    """Hold the store's dataset."""
-    with lease_on_store(store) as held:
-        publishing.refuse_strangers(store)
-        with publishing.looking(store) as path:
-            yield StoreOutput(store, path, held)
-
-
-@contextmanager
-def made_folder(path: Path) -> Iterator[None]:
-    """Make the folder and those above it; what was made for nothing, and is empty at the end, is removed again."""
+def new_folder(path: Path) -> Iterator[None]:
+    """Make the folder and those above it. Those that are still empty at the end are removed again."""
     made = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)

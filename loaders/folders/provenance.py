@@ -18,7 +18,7 @@ def record_run(folder: Path, started: datetime, **facts: object) -> None:
     try:
         runs = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
     except (ValueError, KeyError, TypeError):
-        runs = []  # a damaged history is not worth failing for: it is begun anew
+        runs = []  # a damaged history is no reason to fail: a new one starts here
     run = {
         "started": started.isoformat(timespec="seconds"),
         "ended": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -1,7 +1,7 @@
-"""A dataset made in an object store: the store has the shards, a scratch folder here the small files beside them.
+"""Transfers between an object store, which has the shards, and a scratch folder, which has the small files.
 
-The order of a folder holds in the store as well: a shard is put before its entry, and ``dataset.json`` says that the
-dataset is complete when all the rest is there.
+The order of writes is that of a folder: a shard is put before its entry, and ``dataset.json`` says that the dataset is
+complete only after all the rest is there.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ from ident3d.loaders.stores.store_lease import FOLDER as LEASE
 
 @contextmanager
 def scratch(store: Store) -> Iterator[Path]:
-    """An empty folder to work in, which messages call by the store's address."""
+    """Yield an empty folder. Error messages from inside it name the store's address instead of the folder."""
     with TemporaryDirectory() as above:
         folder = Path(above) / store.name
         (folder / SHARDS).mkdir(parents=True)
@@ -37,7 +37,7 @@ def scratch(store: Store) -> Iterator[Path]:
 
 
 def pull(store: Store, folder: Path, beside: Iterable[str]) -> None:
-    """Bring the description and the manifest into the scratch folder, and what else is named."""
+    """Fetch the description, the manifest and the named files into the scratch folder."""
     for name in beside:
         data = store.get(name)
         if data is not None:
@@ -51,8 +51,8 @@ def pull(store: Store, folder: Path, beside: Iterable[str]) -> None:
 
 
 @contextmanager
-def looking(place: Path | Store, beside: Iterable[str] = (LATENTS_FILE, PROVENANCE_FILE)) -> Iterator[Path]:
-    """A folder that has the dataset's small files as they are now: of a store, a scratch folder."""
+def local_copy(place: Path | Store, beside: Iterable[str] = (LATENTS_FILE, PROVENANCE_FILE)) -> Iterator[Path]:
+    """Yield a folder with the dataset's small files as they are now: a scratch folder if the dataset is in a store."""
     if isinstance(place, Path):
         yield place
         return
@@ -62,45 +62,43 @@ def looking(place: Path | Store, beside: Iterable[str] = (LATENTS_FILE, PROVENAN
 
 
 @contextmanager
-def workplace(place: Path | Store, settings: Mapping[str, Any], job: Job) -> Iterator[Path]:
-    """The folder in which a worker makes the job's shard. That of a store is scratch, with all that the job may need.
+def scratch_for_job(store: Store, settings: Mapping[str, Any], job: Job) -> Iterator[Path]:
+    """Yield a scratch folder in which a worker makes the job's shard, with all that the job may need.
 
-    When the shard is made it is put into the store, whole, unless another run has changed the dataset meanwhile.
+    Then the finished shard is put into the store, whole, unless another run has changed the dataset meanwhile.
     """
-    if isinstance(place, Path):
-        yield place
-        return
-    with scratch(place) as folder:
-        take_description(place, folder)
+    with scratch(store) as folder:
+        take_description(store, folder)
         if settings["source"]["kind"] == "file":
-            copyfile(fetch(place, LATENTS_FILE, settings["source"]["sha256"]), folder / LATENTS_FILE)
+            copyfile(fetch(store, LATENTS_FILE, settings["source"]["sha256"]), folder / LATENTS_FILE)
         if job.reuse:
-            take_shard(place, job.reuse.name, folder)
+            take_shard(store, job.reuse.name, folder)
         shard = folder / SHARDS / job.name
-        before = shard.read_bytes() if take_shard(place, job.name, folder) else None
+        before = shard.read_bytes() if take_shard(store, job.name, folder) else None
         yield folder
         data = shard.read_bytes()
-        take_description(place, folder)
+        # The description is fetched again: another run may have grown or replaced the dataset while this one rendered.
+        take_description(store, folder)
         check_due(folder, settings, job)
         if data != before:
-            place.put(f"{SHARDS}/{job.name}", data)
+            store.put(f"{SHARDS}/{job.name}", data)
 
 
 def refuse_strangers(store: Store) -> None:
-    """Refuse a place that has other things than a dataset in it."""
+    """Raise UserError if the store's folder holds anything but a dataset."""
     strangers = set(store.sizes("")) - set(PARTS) | store.folders() - {SHARDS, ENTRIES, LEASE}
     if any(not name.startswith(TEMPORARY) for name in strangers) and not is_dataset(store):
         raise UserError(f"{store} exists and is not a dataset; choose another --out.")
 
 
 def push_state(store: Store, folder: Path) -> None:
-    """Put what a run begins with: the description, the latents that it is to render, the manifest in one piece."""
+    """Put what a run starts from: the description, the latents to render, and the manifest in one piece."""
     push(store, folder, (DATASET_FILE, LATENTS_FILE, manifest.MANIFEST_FILE))
     remove_entries(store)
 
 
 def push_finished(store: Store, folder: Path) -> None:
-    """Put what a complete dataset has, the description last."""
+    """Put the small files of a complete dataset, the description last."""
     push(store, folder, (manifest.MANIFEST_FILE,))
     remove_entries(store)
     push(store, folder, (*(name for name in PARTS if name not in (DATASET_FILE, manifest.MANIFEST_FILE)), DATASET_FILE))
@@ -126,7 +124,7 @@ def remove_entries(store: Store) -> None:
 
 
 def take_description(store: Store, folder: Path) -> None:
-    """Bring what the dataset is now into the scratch folder."""
+    """Fetch the current description into the scratch folder."""
     described = store.get(DATASET_FILE)
     if described is None:
         raise UserError(f"{store} is not a dataset: there is no {DATASET_FILE} in it.")
@@ -134,7 +132,7 @@ def take_description(store: Store, folder: Path) -> None:
 
 
 def take_shard(store: Store, name: str, folder: Path) -> bool:
-    """Bring one shard into the scratch folder, whatever it is; whether there is one."""
+    """Fetch one shard into the scratch folder, unchecked; return whether the store has it."""
     data = store.get(f"{SHARDS}/{name}")
     if data is not None:
         (folder / SHARDS / name).write_bytes(data)
@@ -142,7 +140,7 @@ def take_shard(store: Store, name: str, folder: Path) -> bool:
 
 
 def remove_stored(store: Store, folder: Path) -> None:
-    """Delete what the manifest in the scratch folder lists and what lies beside it, the description last."""
+    """Delete the shards that the manifest in the scratch folder lists and the small files, the description last."""
     store.remove_all(f"{SHARDS}/{entry.name}" for entry in manifest.readable_entries(folder))
     remove_entries(store)
     for name in (
@@ -154,7 +152,7 @@ def remove_stored(store: Store, folder: Path) -> None:
 
 
 def push_repaired(store: Store, folder: Path, broken: Iterable[str]) -> None:
-    """Put what `verify` left of a dataset: reopened, and without the broken shards."""
+    """Put a dataset that `verify` repaired: incomplete, and without the broken shards."""
     push(store, folder, (DATASET_FILE,))
     store.remove_all(map(entry_name, broken))
     push(store, folder, (manifest.MANIFEST_FILE,))

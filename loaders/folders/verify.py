@@ -20,9 +20,9 @@ from ident3d.loaders.folders.folder import (
     read_description,
     write_description,
 )
-from ident3d.loaders.folders.lifecycle import reopened
+from ident3d.loaders.folders.lifecycle import as_incomplete
 from ident3d.loaders.folders.packed import packed_problem, remove_packed
-from ident3d.loaders.folders.store_transfer import looking, push_repaired, take_shard
+from ident3d.loaders.folders.store_transfer import local_copy, push_repaired, take_shard
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import remove_partial_files, sha256
 from ident3d.loaders.format.latents_source import LATENTS_FILE, copy_is_sound, recorded_latents, world_of
@@ -107,7 +107,7 @@ def verify(path: Path | str, *, repair: bool = False, show_progress: bool = True
     if isinstance(where, Path) and not (is_dataset(where) or (where / manifest.MANIFEST_FILE).exists()):
         raise UserError(f"{where} is not a dataset folder.")
     holding = lease_on_store(where) if isinstance(where, Store) else lease(where)
-    with holding if repair else nullcontext() as held, looking(where, (LATENTS_FILE, TABLE_FILE)) as folder:
+    with holding if repair else nullcontext() as held, local_copy(where, (LATENTS_FILE, TABLE_FILE)) as folder:
         description, entries, findings = inspect(where, folder, show_progress)
         problems = findings.problems()
         if held and problems:
@@ -255,7 +255,7 @@ def remove_broken(path: Path, description: Description, entries: Sequence[ShardE
     The description goes first: after a crash the folder is incomplete, and never claims to be whole.
     """
     if not findings.only_packed:
-        write_description(path, reopened(description))
+        write_description(path, as_incomplete(description))
         (path / TABLE_FILE).unlink(missing_ok=True)
         manifest.write_entries(path, [entry for entry in entries if entry.name not in findings.shards])
         for name in findings.shards:

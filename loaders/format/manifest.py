@@ -1,10 +1,11 @@
-"""``shards.jsonl``: one line per finished shard, appended when the shard is safely on disk."""
+"""``shards.jsonl``, the manifest: one line per finished shard, appended once the shard is safely on disk."""
 
 import hashlib
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -43,12 +44,12 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def shard_name(number: int, shards: int) -> str:
-    """00042.h5: the shard's number, padded to the number of shards and to at least five digits."""
+    """Return 00042.h5: the shard's number, padded to the number of shards and to at least five digits."""
     return f"{number:0{max(5, len(str(shards - 1)))}d}.h5"
 
 
 def entry_of(name: str, shard: Shard, data: bytes) -> ShardEntry:
-    """The manifest's line for a shard with this content."""
+    """Return the manifest's entry for a shard with this content."""
     (r, g, b), (rr, gg, bb) = shard.pixel_sums()
     return ShardEntry(
         name=name,
@@ -62,7 +63,7 @@ def entry_of(name: str, shard: Shard, data: bytes) -> ShardEntry:
 
 
 def parse_line(line: str | bytes) -> ShardEntry:
-    """One manifest line, every field checked: nothing read from disk is trusted."""
+    """Return the entry of one manifest line. Every field is checked, because nothing read from disk is trusted."""
     content: dict[str, Any] = json.loads(line)
     content["pixel_sum"] = sums = tuple(content["pixel_sum"])
     content["pixel_sum_squares"] = squares = tuple(content["pixel_sum_squares"])
@@ -78,7 +79,7 @@ def parse_line(line: str | bytes) -> ShardEntry:
 
 
 def read_lines(folder: Path) -> Iterator[tuple[int, bytes]]:
-    """The manifest's lines with their numbers, one at a time: there may be millions."""
+    """Yield the manifest's lines with their numbers, one at a time: there may be millions."""
     path = folder / MANIFEST_FILE
     if path.exists():
         with path.open("rb") as file:
@@ -90,18 +91,17 @@ def read_manifest(folder: Path) -> tuple[list[ShardEntry], str]:
 
     A last line that a crash cut short is no entry.
     """
-    entries: dict[int, ShardEntry] = {}
+    entries = []
     digest = hashlib.sha256()
     for number, line in read_lines(folder):
         digest.update(line)
         if not line.endswith(b"\n"):
             break
         try:
-            entry = parse_line(line)
+            entries.append(parse_line(line))
         except DAMAGE as error:
             raise UserError(f"{folder / MANIFEST_FILE} is damaged in line {number} ({error}); {MEND}") from None
-        entries[entry.first] = entry
-    return [entries[first] for first in sorted(entries)], digest.hexdigest()
+    return in_order(entries), digest.hexdigest()
 
 
 def read_entries(folder: Path) -> list[ShardEntry]:
@@ -110,19 +110,22 @@ def read_entries(folder: Path) -> list[ShardEntry]:
 
 
 def readable_entries(folder: Path) -> list[ShardEntry]:
-    """For repair: the entries of all lines that can be read."""
-    entries: dict[int, ShardEntry] = {}
+    """Return the entries of all lines that can be read, for a repair."""
+    entries = []
     for _, line in read_lines(folder):
-        try:
-            entry = parse_line(line)
-        except DAMAGE:
-            continue
-        entries[entry.first] = entry
-    return [entries[first] for first in sorted(entries)]
+        with suppress(*DAMAGE):
+            entries.append(parse_line(line))
+    return in_order(entries)
+
+
+def in_order(entries: Iterable[ShardEntry]) -> list[ShardEntry]:
+    """Return the entries in order of their images. Of two with the same first image, the later one counts."""
+    latest = {entry.first: entry for entry in entries}
+    return [latest[first] for first in sorted(latest)]
 
 
 def append_entry(folder: Path, entry: ShardEntry) -> None:
-    """Add a finished shard and sync. A line that a crash cut short is dropped first."""
+    """Append a finished shard and sync. A last line that a crash cut short is dropped first."""
     path = folder / MANIFEST_FILE
     new = not path.exists()
     with path.open("a+b") as file:
@@ -140,7 +143,7 @@ def append_entry(folder: Path, entry: ShardEntry) -> None:
 
 
 def write_entries(folder: Path, entries: Iterable[ShardEntry]) -> str:
-    """Rewrite the manifest in order of the images; returns its sha256."""
-    data = "".join(entry.line() for entry in sorted(entries, key=lambda entry: entry.first)).encode()
+    """Rewrite the manifest in order of the images; return its sha256."""
+    data = "".join(entry.line() for entry in in_order(entries)).encode()
     write_atomically(folder / MANIFEST_FILE, data)
     return sha256(data)

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from ident3d.errors import UserError
-from ident3d.loaders.folders.card import write_card
 from ident3d.loaders.folders.folder import SHARDS
-from ident3d.loaders.folders.lifecycle import Job, begin, finish, plan
+from ident3d.loaders.folders.lifecycle import Job, finish, plan, save_if_changed, target_description
 from ident3d.loaders.folders.provenance import record_run
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import TEMPORARY, remove_partial_files, sha256, write_atomically
@@ -102,18 +101,20 @@ def import_(
             above, chosen = published.choose_split(published.splits(files), split)
             content = content_of(chosen)
             settings = settings_of(source, above, content, licence, citation)
-            description = begin(out, settings, len(content.images), shard_size)
+            description, entries = target_description(out, settings, len(content.images), shard_size)
+            save_if_changed(out, description)
             remove_partial_files(out / SHARDS)
-            jobs = plan(description, manifest.read_entries(out))
+            jobs = plan(description, entries)
             if not description.complete:
                 with progress_bar(description.n, "images", show=show_progress) as bar:
                     bar.update(description.n - sum(job.count for job in jobs))
                     for entry in run(out, settings, jobs, content, workers or cores()):
                         held.check()
                         manifest.append_entry(out, entry)
+                        entries.append(entry)
                         bar.update(entry.count)
                 held.check()
-                description = finish(out, description, write_card)
+                description = finish(out, description, manifest.in_order(entries), mesh_credits=())
                 record_run(out, started, imported=str(source.name), images=sum(job.count for job in jobs))
         finally:
             scratch.unlink(missing_ok=True)

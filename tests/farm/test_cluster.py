@@ -18,11 +18,13 @@ from farm.test_faults import wait_for, workers_of
 
 from ident3d.bench.scale import still
 from ident3d.errors import UserError
+from ident3d.farm import watchdog
 from ident3d.farm.cluster import Cluster
 from ident3d.farm.connect import connected
 from ident3d.farm.render import render
 from ident3d.farm.render_shard import render_shard
-from ident3d.farm.shard_jobs import run_jobs
+from ident3d.farm.shard_jobs import ImagesDone, JobFailed, Note, run_jobs
+from ident3d.farm.worker import ShardDone
 from ident3d.loaders.folders.lifecycle import begin, plan
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.latents_source import drawn
@@ -202,27 +204,21 @@ def test_a_worker_that_hangs_is_restarted_by_its_nanny(dask: DaskProcesses, refe
     dask.add_worker()
     wait_for(dask.file.exists)
 
-    def stop_one(change: int) -> None:
-        if change > 0 and not stopped:
-            (worker,) = workers_of(dask.workers[0].pid)
-            stopped.append(worker.pid)
-            worker.suspend()
-
+    jobs, settings = plan(description, []), description.settings
     with connected(Cluster(scheduler=str(dask.file)), 1) as client:
         client.wait_for_workers(2)
-        run_jobs(
-            client,
-            plan(description, []),
-            folder,
-            description.settings,
-            threads=1,
-            on_entry=lambda entry: manifest.append_entry(folder, entry),
-            on_images=stop_one,
-            on_failure=lambda failure: pytest.fail(failure.reason),
-            on_note=notes.append,
-            stall_seconds=10,
-            patient=True,
-        )
+        for event in run_jobs(client, jobs, folder, settings, threads=1, stall_seconds=10, wait_forever=True):
+            match event:
+                case ShardDone(entry):
+                    manifest.append_entry(folder, entry)
+                case ImagesDone(change) if change > 0 and not stopped:
+                    (worker,) = workers_of(dask.workers[0].pid)
+                    stopped.append(worker.pid)
+                    worker.suspend()
+                case JobFailed(_, reason):
+                    pytest.fail(reason)
+                case Note(text):
+                    notes.append(text)
     assert "is restarted" in notes[0]
     assert not psutil.pid_exists(stopped[0])
     assert manifest.read_entries(folder) == manifest.read_entries(reference)
@@ -241,8 +237,8 @@ def test_workers_come_and_go_by_their_lifetime(dask: DaskProcesses, reference: P
 def test_a_frozen_scheduler_counts_as_lost(
     dask: DaskProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ident3d.farm.watchdog.SILENCE_SECONDS", 2)
-    monkeypatch.setattr("ident3d.farm.watchdog.LOOK_SECONDS", 1)
+    monkeypatch.setattr(watchdog, "SILENCE_SECONDS", 2)
+    monkeypatch.setattr(watchdog, "POLL_SECONDS", 1)
     folder = tmp_path / "data"
     dask.add_worker()
     wait_for(dask.file.exists)

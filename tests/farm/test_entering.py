@@ -1,15 +1,20 @@
-"""A finished shard is entered although the network has its moments; what does not pass ends the run at once."""
+"""A finished shard is entered although the network fails for a moment; an error that stays ends the run at once."""
 
 import errno
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
+from farm.test_faults import wait_for
 
 from ident3d.bench.scale import still
 from ident3d.errors import UserError
+from ident3d.farm import render
 from ident3d.farm.connect import embedded_cluster
 from ident3d.farm.recipe import Recipe
-from ident3d.farm.shard_jobs import enter_in_time, run_jobs
+from ident3d.farm.shard_jobs import ImagesDone, JobFailed, Note, run_jobs
+from ident3d.farm.worker import ShardDone
 from ident3d.loaders.folders.lifecycle import begin, plan
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.latents_source import drawn
@@ -32,26 +37,36 @@ class Network:
 
 
 def test_a_run_outlives_a_moment_s_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ident3d.farm.shard_jobs.PAUSE_SECONDS", (0.01,))
+    monkeypatch.setattr(render, "PAUSE_SECONDS", (0.01,))
     settings = Recipe(size=16, quality="draft").settings(drawn(0, "train"))
     jobs = plan(begin(tmp_path, settings, 6, 2), [])
-    network, notes = Network(tmp_path, TimeoutError("late"), OSError(errno.EIO, "lost")), list[str]()
+    network, notes, images = Network(tmp_path, TimeoutError("late"), OSError(errno.EIO, "lost")), list[str](), 0
     with embedded_cluster(1) as client:
-        run_jobs(
-            client,
-            jobs,
-            tmp_path,
-            settings,
-            threads=1,
-            on_entry=network.enter,
-            on_failure=lambda failure: pytest.fail(failure.reason),
-            on_note=notes.append,
-            studio_of=still,
-        )
+        for event in run_jobs(client, jobs, tmp_path, settings, threads=1, studio_of=still):
+            match event:
+                case ShardDone(entry):
+                    render.with_retries(partial(network.enter, entry), entry.name, notes.append)
+                case ImagesDone(change):
+                    images += change
+                case JobFailed() | Note():
+                    pytest.fail(str(event))
     assert [entry.name for entry in manifest.read_entries(tmp_path)] == [job.name for job in jobs]
     assert network.attempts == len(jobs) + 2
+    assert images == 6
     (note,) = notes
-    assert note.endswith(".h5 cannot be entered yet (TimeoutError: late); it is tried again for a minute.")
+    assert "TimeoutError: late" in note
+
+
+def test_a_run_that_is_closed_early_withdraws_its_jobs(tmp_path: Path) -> None:
+    settings = Recipe(size=16, quality="draft").settings(drawn(0, "train"))
+    jobs = plan(begin(tmp_path, settings, 2000, 2), [])
+    with embedded_cluster(1) as client:
+        with closing(run_jobs(client, jobs, tmp_path, settings, threads=1, studio_of=still)) as events:
+            assert any(isinstance(event, ShardDone) for event in events)
+            assert client.futures
+        wait_for(lambda: not client.futures)
+        wait_for(lambda: not client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
+    assert len(list((tmp_path / "shards").iterdir())) < 100
 
 
 @pytest.mark.parametrize(
@@ -60,16 +75,16 @@ def test_a_run_outlives_a_moment_s_trouble(tmp_path: Path, monkeypatch: pytest.M
 def test_what_does_not_pass_is_not_tried_again(error: Exception, tmp_path: Path) -> None:
     network = Network(tmp_path, error)
     with pytest.raises(type(error)) as raised:
-        enter_in_time(ENTRY, network.enter, pytest.fail)
+        render.with_retries(partial(network.enter, ENTRY), ENTRY.name, pytest.fail)
     assert raised.value is error
     assert network.attempts == 1
 
 
 def test_trouble_that_lasts_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ident3d.farm.shard_jobs.ENTER_SECONDS", 0.5)
-    monkeypatch.setattr("ident3d.farm.shard_jobs.PAUSE_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr(render, "ENTER_SECONDS", 0.5)
+    monkeypatch.setattr(render, "PAUSE_SECONDS", (0.01, 0.02))
     network, notes = Network(tmp_path, *(OSError(errno.EIO, "lost") for _ in range(1000))), list[str]()
     with pytest.raises(OSError, match="lost"):
-        enter_in_time(ENTRY, network.enter, notes.append)
+        render.with_retries(partial(network.enter, ENTRY), ENTRY.name, notes.append)
     assert 2 < network.attempts < 100
     assert len(notes) == 1

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -19,7 +19,8 @@ from farm.conftest import TINY, contents
 from ident3d.errors import UserError
 from ident3d.farm.connect import embedded_cluster
 from ident3d.farm.render import render
-from ident3d.farm.shard_jobs import run_jobs
+from ident3d.farm.shard_jobs import ImagesDone, JobFailed, Note, run_jobs
+from ident3d.farm.worker import ShardDone
 from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.folders.lifecycle import begin, plan
 from ident3d.loaders.folders.verify import verify
@@ -125,10 +126,6 @@ def test_a_shard_that_keeps_failing_is_reported_and_the_others_are_rendered(data
     assert contents(tmp_path / "data") == contents(dataset64)
 
 
-class Enough(Exception):
-    """The run has shown what it is to show."""
-
-
 def test_a_stuck_worker_is_restarted_while_the_other_goes_on(dataset64: Path, tmp_path: Path) -> None:
     """There are more jobs than the run will need: it ends once the worker is replaced and the first shards are in."""
     folder, notes, stopped, meanwhile = tmp_path / "data", list[str](), list[int](), list[str]()
@@ -136,37 +133,29 @@ def test_a_stuck_worker_is_restarted_while_the_other_goes_on(dataset64: Path, tm
     due = {entry.name: entry.sha256 for entry in manifest.read_entries(dataset64)}
     missing = set(due)
 
-    def stop_the_first(change: int) -> None:
-        if change > 0 and not stopped:
-            victim = workers_of(os.getpid())[0]
-            victim.suspend()
-            stopped.append(victim.pid)
-
     with embedded_cluster(2) as client:
         before = {worker.pid for worker in workers_of(os.getpid())}
-
-        def note(entry: manifest.ShardEntry) -> None:
-            manifest.append_entry(folder, entry)
-            missing.discard(entry.name)
-            now = {worker.pid for worker in workers_of(os.getpid())}
-            if stopped and stopped[0] in now:
-                meanwhile.append(entry.name)
-            elif not missing and len(now) == len(before) and now != before:
-                raise Enough
-
-        with pytest.raises(Enough):
-            run_jobs(
-                client,
-                plan(description, []),
-                folder,
-                description.settings,
-                threads=1,
-                on_entry=note,
-                on_images=stop_the_first,
-                on_failure=lambda failure: pytest.fail(failure.reason),
-                on_note=notes.append,
-                stall_seconds=15,  # a loaded machine needs seconds to load Blender
-            )
+        jobs, settings = plan(description, []), description.settings
+        # a loaded machine needs seconds to load Blender
+        with closing(run_jobs(client, jobs, folder, settings, threads=1, stall_seconds=15)) as events:
+            for event in events:
+                match event:
+                    case ImagesDone(change) if change > 0 and not stopped:
+                        victim = workers_of(os.getpid())[0]
+                        victim.suspend()
+                        stopped.append(victim.pid)
+                    case Note(text):
+                        notes.append(text)
+                    case JobFailed(_, reason):
+                        pytest.fail(reason)
+                    case ShardDone(entry):
+                        manifest.append_entry(folder, entry)
+                        missing.discard(entry.name)
+                        now = {worker.pid for worker in workers_of(os.getpid())}
+                        if stopped and stopped[0] in now:
+                            meanwhile.append(entry.name)
+                        elif not missing and len(now) == len(before) and now != before:
+                            break
         after = {worker.pid for worker in workers_of(os.getpid())}
     assert before - after == set(stopped), "the other worker was replaced too"
     assert len(notes) == 1

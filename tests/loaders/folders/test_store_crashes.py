@@ -1,6 +1,7 @@
 """A run that makes a dataset in a store dies before any of its writes: the next ends with the same bytes."""
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, ClassVar
@@ -11,15 +12,14 @@ from synthetic import pictures
 
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
-from ident3d.loaders.folders.folder import SHARDS, Description, is_dataset
-from ident3d.loaders.folders.lifecycle import drop_lost, intended, plan, write_down
-from ident3d.loaders.folders.output import FolderOutput, writing
-from ident3d.loaders.folders.store_transfer import workplace
+from ident3d.loaders.folders.folder import SHARDS, is_dataset
+from ident3d.loaders.folders.lifecycle import plan, save_if_changed, target_description
+from ident3d.loaders.folders.output import writing
+from ident3d.loaders.folders.store_transfer import scratch_for_job
 from ident3d.loaders.folders.verify import verify
-from ident3d.loaders.format import manifest
 from ident3d.loaders.format.latents_source import drawn
-from ident3d.loaders.format.manifest import entry_of
-from ident3d.loaders.format.shard import Shard, encode_shard, read_shard
+from ident3d.loaders.format.manifest import entry_of, in_order
+from ident3d.loaders.format.shard import Shard, encode_shard
 from ident3d.loaders.stores.store import Store
 from ident3d.loaders.stores.store_lease import FOLDER
 
@@ -64,32 +64,24 @@ def make(place: Path | Store, n: int, *, fresh: bool = False) -> int:
         cleared = fresh and is_dataset(output.path)
         if cleared:
             output.clear()
-        description = intended(output.path, SETTINGS, n, 4, cleared=cleared)
-        write_down(output.path, description)
-        description, _ = drop_lost(output.path, description, output.stored())
+        description, entries = target_description(output.path, SETTINGS, n, 4, cleared=cleared)
+        save_if_changed(output.path, description)
+        description, entries = output.resume(description, entries)
         if description.complete:
             return 0
-        adopt(output, description)
-        output.begin()
-        jobs = plan(description, manifest.read_entries(output.path))
+        jobs = plan(description, entries)
         for job in jobs:
-            with workplace(place, SETTINGS, job) as folder:
+            with scratch_for_job(place, SETTINGS, job) if isinstance(place, Store) else nullcontext(place) as folder:
                 raw = draw(WORLD, seed=0, split="train", start=job.first, count=job.count).raw
                 index = np.arange(job.first, job.first + job.count, dtype=np.int64)
                 images = np.concatenate([pictures(raw[k : k + 1], 8, job.first + k) for k in range(job.count)])
                 shard = Shard(images, raw, WORLD.to_scene(raw), index)
                 data = encode_shard(shard, SETTINGS)
                 (folder / SHARDS / job.name).write_bytes(data)
-            output.enter(entry_of(job.name, shard, data))
-        output.finish(description, lambda path, last: None)
+            entries.append(entry_of(job.name, shard, data))
+            output.enter(entries[-1])
+        output.finish(description, in_order(entries))
         return len(jobs)
-
-
-def adopt(output: FolderOutput, description: Description) -> None:
-    for job in output.at_hand(plan(description, manifest.read_entries(output.path))):
-        path = output.path / SHARDS / job.name
-        if path.is_file() and len((shard := read_shard(path)).index) == job.count:
-            manifest.append_entry(output.path, entry_of(job.name, shard, path.read_bytes()))
 
 
 def same(store: Store, folder: Path) -> bool:

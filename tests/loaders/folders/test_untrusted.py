@@ -25,7 +25,7 @@ def reseal(path: Path) -> None:
     data = folder.Folder(path, description, tuple(entries)).shard_path(entries[0]).read_bytes()
     changed = json.loads(entries[0].line()) | {"bytes": len(data), "sha256": sha256(data)}
     manifest.write_entries(path, [manifest.parse_line(json.dumps(changed)), *entries[1:]])
-    making.finish(path, description)
+    making.finish(path, description, manifest.read_entries(path))
 
 
 def replace(file: h5py.File, name: str, **options: object) -> None:

@@ -88,7 +88,7 @@ def make_request(
     if not is_local and workers is not None:
         raise UserError("--workers is for this machine; the workers of a cluster are set where it is started.")
     if not is_local and recipe.device == "auto":
-        raise UserError("--device auto is for this machine; on a cluster give cpu, cuda, optix, hip or metal.")
+        raise UserError("--render-device auto is for this machine; on a cluster give cpu, cuda, optix, hip or metal.")
     device = resolve_device(recipe.device) if is_local else Device(recipe.device, 1)
     recipe = replace(recipe, device=device.kind)
     most = None if device.kind == "cpu" else device.count  # one process a GPU

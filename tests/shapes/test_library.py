@@ -19,9 +19,9 @@ from shapes.stars import obj_bytes, star
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.health import check_meshes
-from ident3d.shapes.archives import effective, without_credentials
 from ident3d.shapes.cache import cached_meshes, load_mesh, mesh_folder
 from ident3d.shapes.library import meshes
+from ident3d.shapes.package_index import effective, without_credentials
 from ident3d.shapes.sources import SOURCES, Archive
 
 pytest.importorskip("unearth", reason="fetching comes with the extra render")
@@ -200,7 +200,7 @@ def test_an_index_that_wants_a_password_is_told_without_a_prompt(index: Index, c
     code, _, err = run("--accept-terms", answer="someone\n")
     assert code == 2
     assert "User for" not in err
-    assert "wants a user name and password" in err.splitlines()[-1]
+    assert "(401)" in err.splitlines()[-1]
     assert not leftovers(cache)
 
 

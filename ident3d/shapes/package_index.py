@@ -1,6 +1,6 @@
-"""Pinned source distributions from the package index, and single files out of them. Nothing is built or run.
+"""Pinned source distributions from the package index of pip's configuration, and single files out of them.
 
-Which index that is, pip's configuration says.
+Nothing is built or run.
 """
 
 import ast
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from unearth import PackageFinder
 
 LARGEST_MEMBER: Final = 50_000_000  # bytes
-_INSTEAD: Final = "`ident3d meshes --from DIR` takes files that you have"
+_INSTEAD: Final = "`ident3d meshes --from DIR` takes files that you already have"
 
 
 def pip_configuration() -> dict[str, str]:
-    """pip's settings for downloads by option name, from its files and its environment variables."""
+    """Return pip's settings for downloads by option name, from its files and its environment variables."""
     command = [sys.executable, "-m", "pip", "config", "list"]
     listing = subprocess.run(command, capture_output=True, text=True, check=False)
     if listing.returncode:
-        said = (listing.stderr.strip() or listing.stdout.strip() or "it says nothing").splitlines()[-1]
-        said = without_credentials(said).rstrip(".")
-        raise UserError(f"Which package index to use is pip's to say, but pip does not run here ({said}); {_INSTEAD}.")
+        reason = (listing.stderr.strip() or listing.stdout.strip() or "no message").splitlines()[-1]
+        reason = without_credentials(reason).rstrip(".")
+        raise UserError(f"The package index comes from pip's configuration, but pip fails ({reason}); {_INSTEAD}.")
     return effective(listing.stdout)
 
 
 def effective(listing: str) -> dict[str, str]:
-    """Lines ``section.option='value'`` of ``pip config list``, read as ``pip download`` does: the environment wins."""
+    """Parse lines ``section.option='value'`` of ``pip config list`` as ``pip download`` does: the environment wins."""
     found: dict[str, str] = {}
     lines = [line.partition("=") for line in listing.splitlines()]
     for section in ("global", "download", ":env:"):
@@ -49,13 +49,13 @@ def effective(listing: str) -> dict[str, str]:
 
 
 def without_credentials(text: str) -> str:
-    """The text in one line, URLs in it without user and password."""
+    """Return the text in one line, with URLs that lack user and password."""
     return re.sub(r"//[^/\s]*@", "//", " ".join(text.split()))
 
 
 @contextmanager
 def package_finder(settings: Mapping[str, str]) -> Iterator["PackageFinder"]:
-    """A finder that looks where pip would look, in the way that pip's settings ask for."""
+    """Yield a finder that searches where pip would search, with pip's settings."""
     try:
         from unearth import PackageFinder
         from unearth.auth import MultiDomainBasicAuth
@@ -91,19 +91,27 @@ def package_finder(settings: Mapping[str, str]) -> Iterator["PackageFinder"]:
 
 
 def as_url(link: str) -> str:
-    """A place of pip's find-links, which may be a folder, as a URL."""
+    """Return a place of pip's find-links as a URL; it may be a folder."""
     return link if "://" in link else Path(link).expanduser().resolve().as_uri()
 
 
+class TooLarge(Exception):
+    """More bytes come than the archive has."""
+
+
 def download(finder: "PackageFinder", archive: Archive, folder: Path, on_bytes: Callable[[int], object]) -> Path:
-    """Fetch the archive into the folder, its hash checked; `on_bytes` hears how many more bytes are there."""
+    """Fetch the archive into the folder and check its hash. `on_bytes` gets the change in the number of bytes."""
+    from unearth.errors import UnpackError
+    from unearth.preparer import HTTPErrors
+
     done = 0
-    answers: dict[str, int] = {}  # the last status of each URL: a keyring may know what the first one asks for
+    # The last status of each URL counts: a keyring may answer what the first request was refused for.
+    answers: dict[str, int] = {}
 
     def report(link: object, completed: int, total: int | None) -> None:
         nonlocal done
         if completed > archive.size:
-            raise ValueError(f"it is larger than the {archive.size} bytes it should have")
+            raise TooLarge(f"it is larger than the {archive.size} bytes it should have")
         on_bytes(completed - done)
         done = completed
 
@@ -111,25 +119,26 @@ def download(finder: "PackageFinder", archive: Archive, folder: Path, on_bytes: 
         answers[str(answer.url)] = answer.status_code
 
     session: Any = finder.session
-    session.event_hooks = {"response": [note]}  # an index that answers 401 looks to the finder like an empty one
-    reason = ""
+    session.event_hooks = {"response": [note]}  # to the finder, an index that answers 401 looks like an empty one
+    reason, found = "", []
     try:
         found = list(finder.find_matches(f"{archive.name}=={archive.version}", allow_yanked=True))
-    except Exception as error:  # of unearth or of whatever it fetches with
-        found, reason = [], str(error) or type(error).__name__
+    except Exception as error:  # an index may answer anything, and no code of ours runs in the finder
+        reason = str(error) or type(error).__name__
     for package in found:
         if package.link.filename != archive.filename:
             continue
         try:
             return check_archive(finder.download(package.link, folder, {"sha256": [archive.sha256]}, report), archive)
-        except Exception as error:  # another index may have the archive that is pinned
+        except (*HTTPErrors, UnpackError, ValueError, OSError, TooLarge, UserError) as error:
+            # Another index may have the right archive, so the loop goes on. The first reason is the one to report.
             reason = reason or str(error) or type(error).__name__
             on_bytes(-done)
             done = 0
     if not reason and HTTPStatus.UNAUTHORIZED in answers.values():
         raise UserError(
-            f"{archive.filename} could not be fetched: the package index that pip uses here wants a user name and "
-            f"password that pip's configuration does not give (401); {_INSTEAD}."
+            f"{archive.filename} could not be fetched: pip's package index asks for a user name and password (401), "
+            f"and pip's configuration has none; {_INSTEAD}."
         )
     if not reason:
         raise UserError(f"The package index that pip uses here has no {archive.filename}; {_INSTEAD}.")
@@ -138,7 +147,7 @@ def download(finder: "PackageFinder", archive: Archive, folder: Path, on_bytes: 
 
 
 def check_archive(path: Path, archive: Archive) -> Path:
-    """The path itself, if it holds the archive that is pinned."""
+    """Return the path if it holds the pinned archive; raise UserError if its hash differs."""
     with path.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != archive.sha256:
             raise UserError(f"{path} is not the {archive.filename} that ident3d knows: its sha256 differs.")
@@ -146,7 +155,7 @@ def check_archive(path: Path, archive: Archive) -> Path:
 
 
 def extract(path: Path, source: Source) -> bytes:
-    """The source's member of the archive at `path`, its hash checked. It is read to memory; nothing is unpacked."""
+    """Return the source's member of the archive at `path`, its hash checked. Nothing is unpacked to disk."""
     name = f"{source.archive.folder}/{source.member}"
     try:
         with tarfile.open(path, "r:gz") as archive:
@@ -159,7 +168,7 @@ def extract(path: Path, source: Source) -> bytes:
 
 
 def check_member(name: str, data: bytes, source: Source) -> bytes:
-    """The data itself, if it is the member that is pinned."""
+    """Return the data if it is the pinned member; raise UserError if its hash differs."""
     if hashlib.sha256(data).hexdigest() != source.sha256:
         raise UserError(f"{name} is not the file that ident3d knows: its sha256 differs.")
     return data

@@ -104,6 +104,8 @@ def download(finder: "PackageFinder", archive: Archive, folder: Path, on_bytes: 
     from unearth.errors import UnpackError
     from unearth.preparer import HTTPErrors
 
+    # What may go wrong elsewhere. A TypeError or KeyError would be a fault of ours, and must be seen.
+    failures: tuple[type[Exception], ...] = (*HTTPErrors, UnpackError, ValueError, OSError, TooLarge, UserError)
     done = 0
     # The last status of each URL counts: a keyring may answer what the first request was refused for.
     answers: dict[str, int] = {}
@@ -130,7 +132,7 @@ def download(finder: "PackageFinder", archive: Archive, folder: Path, on_bytes: 
             continue
         try:
             return check_archive(finder.download(package.link, folder, {"sha256": [archive.sha256]}, report), archive)
-        except (*HTTPErrors, UnpackError, ValueError, OSError, TooLarge, UserError) as error:
+        except failures as error:
             # Another index may have the right archive, so the loop goes on. The first reason is the one to report.
             reason = reason or str(error) or type(error).__name__
             on_bytes(-done)

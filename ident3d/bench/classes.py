@@ -56,6 +56,7 @@ def bench_classes(
     scene_latents = world.to_scene(draw(world, seed=0, split="test", start=0, count=images).raw)
     seconds = dict.fromkeys(CLASSES, 0.0)
     total = (images + 1) * len(CLASSES)
+    # class by class for each row, so that slow drifts of the machine reach all classes alike
     with Studio(size=size, quality=quality) as studio, progress_bar(total, "images", show=show_progress) as bar:
         add_meshes(studio, mesh_hashes(CLASSES))
         # the first latents are rendered twice, once to warm up

@@ -94,6 +94,7 @@ def shard_images(images: int) -> int:
 def measure(recipe: Recipe, workers: int, images: int, cluster: Cluster, elsewhere: Sequence[int]) -> Run:
     """Run the farm once into a scratch folder; `elsewhere` are its processes that are no children of this one."""
     total = workers * images
+    # after a tenth, half and all of the images: a leak would show as growth between the last two
     marks = sorted({max(1, images // 10), images // 2, images})
     memory: dict[int, float] = {}
     begun = time.perf_counter()

@@ -72,6 +72,7 @@ def measure(path: str, pictures: str, variant: Variant, batch: int, batches: int
     # ends the workers
     source.close()
     mean = max(spent / batches, 1e-9)
+    # with workers a batch is made in other processes, before it is asked for: only the mean means something
     each = mean if variant.workers else max(min(steps), 1e-9)
     allowed = (variant.workers * PREFETCH + 2) * size / MB
     rate = batches * batch / clock
@@ -114,6 +115,7 @@ def as_the_papers_do(path: str, pictures: Path, batch: int) -> Iterator[list[Any
 
     from ident3d.loaders.datasets.pair_dataset import world_conditional
 
+    # one thread, as for all variants
     faiss.omp_set_num_threads(1)
     data = ImageDataset(path, packed=False)
     latents, _ = data.all_latents()

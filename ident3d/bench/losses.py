@@ -95,6 +95,7 @@ def measured_apart(name: str, form: int, pairs: int, dim: int, threads: int, rep
 def measure(loss: Loss, on_sphere: bool, pairs: int, dim: int, threads: int = 1, repeats: int = 1) -> Cost:
     """Measure one form in this process: the fastest of `repeats`."""
     generator = torch.Generator().manual_seed(0)
+    # pairs as close as a trained encoder makes them
     z = torch.randn(pairs, dim, generator=generator)
     z_tilde = z + 0.1 * torch.randn(pairs, dim, generator=generator)
     if on_sphere:
@@ -111,6 +112,7 @@ def measure(loss: Loss, on_sphere: bool, pairs: int, dim: int, threads: int = 1,
         step(min(pairs, 16))
         before = resident_bytes()
         seconds = least_cpu_seconds(lambda _: step(pairs), repeats)
+        # taken before the last step, whose gradient is only compared
         peak = high_water_bytes()
         value, gradient = step(pairs)
     return Cost(seconds, max(peak - before, 1) / MIB, value, gradient.norm().item())

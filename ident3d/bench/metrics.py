@@ -120,6 +120,7 @@ def _figure(
 
 def _cpu_seconds(work: Callable[[], object]) -> float:
     """Return the least of three runs on one BLAS thread; work of more than 0.1 s runs once."""
+    # BLAS threads would spend CPU seconds waiting for one another
     with threadpool_limits(1):
         first = least_cpu_seconds(lambda _: work(), 1)
         return first if first > 0.1 else min(first, least_cpu_seconds(lambda _: work(), 2))

@@ -86,6 +86,7 @@ def bench_mixing(
     """
     if min(steps, threads) < 1:
         raise UserError("A step is measured on at least one step and one thread.")
+    # without this the kernel clears the pages of the largest tensors again in every step, in both loops
     keep_memory()
     cases = {}
     with torch_threads(threads), progress_bar(len(CASES), "models") as bar:
@@ -100,6 +101,7 @@ def measured(settings: MixingSettings, plain: Loss, steps: int) -> Case:
     """Measure a case; every part is built anew, so that none has warmed another up."""
     work = built(settings, CPU)
     s = work.settings
+    # the same run with a bf16 encoder
     narrow = MixingSettings(**s.as_dict() | {"dtype": "bf16"})
     return Case(
         plain=least_cpu_seconds(plain_loop(work, plain), steps, WARM_UP),

@@ -97,6 +97,7 @@ def make_large(data: ImageDataset, images: int, path: Path) -> None:
     whole = shard(0, count)
     plain = encode_shard(whole, settings)
     entry = entry_of(shard_name(0, shards), whole, plain)
+    # where in the file the bytes of each array lie
     with h5py.File(io.BytesIO(plain), "r") as file:
         places = {name: file[name].id.get_offset() for name in whole.arrays()}
     lines = []
@@ -104,6 +105,7 @@ def make_large(data: ImageDataset, images: int, path: Path) -> None:
         for k in range(shards):
             first, stop = k * size, min(images, (k + 1) * size)
             own, name = shard(first, stop), shard_name(k, shards)
+            # the last shard may be shorter, and then has another layout
             if stop - first < count:
                 content = encode_shard(own, settings)
                 lines.append(entry_of(name, own, content))

@@ -31,6 +31,7 @@ class Served:
 def served(workers: int) -> Iterator[Served]:
     """``dask scheduler`` and so many ``dask worker``s, started as in docs/how-to/cluster.md, on loopback."""
     with TemporaryDirectory() as folder:
+        # the scheduler chooses a free port and writes its address to this file
         file = Path(folder) / "scheduler.json"
         words = ["scheduler", "--host", "tcp://127.0.0.1:0", "--no-dashboard", "--scheduler-file", str(file)]
         worker = ["worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-dashboard", "--resources", "GPU=1"]

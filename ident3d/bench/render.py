@@ -93,6 +93,7 @@ def render_all(
         for i, latents in enumerate(scene_latents):
             images[i] = studio.render(latents, seed=seed + i)
             bar.update(1)
+            # the first image also loads kernels and builds the scene
             if i == 0:
                 begun = time.process_time()
         return images, (time.process_time() - begun) / (len(images) - 1)

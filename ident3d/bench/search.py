@@ -59,6 +59,7 @@ def measure_searches(images: int, scratch: Path) -> tuple[SearchCost, ...]:
     """Measure every search on the latents of `images` images of 3DIdent, with FAISS on one thread."""
     import faiss
 
+    # rates are per CPU-second, and threads that wait for one another spend them
     faiss.omp_set_num_threads(1)
     world = World()
     latents = draw(world, seed=0, split="train", start=0, count=images).raw

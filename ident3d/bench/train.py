@@ -73,7 +73,9 @@ def bench_train(
         bar.update()
         with tempfile.TemporaryDirectory() as folder:
             options: dict[str, Any] = {"device": "cpu", "workers": 0, "log_every": 1, "show_progress": False}
+            # the real trainer, whose own log holds the CPU seconds of every step
             run = train(path, settings, out=Path(folder, "run"), allow_same=True, **options)
+            # the first steps allocate memory and choose algorithms
             lines = read_log(run.path)[WARM_UP:]
         bar.update()
         # a small dataset may hold fewer batches than the warm-up takes

@@ -29,6 +29,7 @@ def share(*names: str, **settings: Any) -> None:
 def option(*names: str, **settings: Any) -> Decorator:
     """A click option that shows its default; what SHARED says of its name need not be said again."""
     shared_names, shared = SHARED.get(names[0], (names, {}))
+    # a command may give the option another parameter name, by naming it after the option
     return click.option(*(names if names[1:] else shared_names), **{"show_default": True} | shared | settings)
 
 
@@ -171,6 +172,7 @@ def show(result: Any, as_json: bool, text: str | None = None, **more: Any) -> No
     if not as_json:
         click.echo(result.table() if text is None else text)
         return
+    # records are dataclasses; those with more to print than their fields have as_dict
     if not isinstance(result, dict | list):
         result = result.as_dict() if hasattr(result, "as_dict") else asdict(result)
     click.echo(json.dumps(result | more if more else result, indent=2, ensure_ascii=False, default=os.fspath))

@@ -84,6 +84,7 @@ class Assignment(Words):
         self.example, self.value, self.key = example, value, key
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, Any]:
+        # an empty value is left to the function that reads it
         name, sign, text = (part.strip() for part in value.partition("="))
         try:
             if name and sign:

@@ -88,6 +88,7 @@ def kinds(z: Any, discrete: tuple[int, ...] | None, periodic: tuple[tuple[int, f
 
     if discrete is None and not periodic:
         return None
+    # --periodic alone keeps the guesses for the other latents; --discrete replaces them all
     found: list[Kind] = list(kinds_of(matrix(z, "latents z")))
     if discrete is not None:
         found = ["continuous"] * len(found)

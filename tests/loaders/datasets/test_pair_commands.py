@@ -71,6 +71,13 @@ def test_uniform_without_a_width_and_a_precision(path: Path, tmp_path: Path) -> 
     assert len(figures["latents"]) == 11
 
 
+def test_the_power_of_gennorm_is_that_of_train_and_mixing(path: Path, tmp_path: Path) -> None:
+    words = ("--cond", "gennorm", "--sigma", 0.2, "--pairs", 2000, "--out", tmp_path / "plot.png")
+    flat, peaked = (as_json("pairs", path, *words, "--cond-p", p)["latents"][0]["asked_mean"] for p in (8, 1))
+    # E|z̃ - z| at one scale falls with the power, and the box cuts the long tail of the power 1
+    assert flat < 0.12 < peaked
+
+
 def test_index_says_when_exact_is_used_instead(path: Path) -> None:
     done = run("index", path, "--json")
     assert done.stderr == (

@@ -103,7 +103,7 @@ def batches_of(path: str, pictures: Path, variant: Variant, batch: int) -> Gener
     pixels, cpu = Pixels(data.mean, data.std), torch.device("cpu")
     while True:
         for _, images in loader:
-            yield [pixels.normalised(pixels.unit(x, cpu)) if variant.normalised else x for x in images]
+            yield [pixels.normalise(pixels.unit(x, cpu)) if variant.normalised else x for x in images]
             del images
 
 

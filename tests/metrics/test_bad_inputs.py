@@ -34,7 +34,7 @@ def test_values_that_are_not_finite(score: Any) -> None:
     for bad in (np.nan, np.inf):
         h = H.copy()
         h[3, 1] = bad
-        with pytest.raises(UserError, match=r"codes h has values that are not finite.*columns \[1\]"):
+        with pytest.raises(UserError, match=r"codes h.*\[1\]"):
             score(Z, h)
         with pytest.raises(UserError, match="latents z has values"):
             score(h, Z)
@@ -197,7 +197,7 @@ def test_batches_of_the_wrong_shape() -> None:
 
 
 def test_factors_without_two_rows_of_a_level() -> None:
-    with pytest.raises(UserError, match="No two rows share a value of factor"):
+    with pytest.raises(UserError, match=r"\bfactor 0"):
         metrics.beta_vae_score(Z, H, kinds=["discrete"] * 3)
 
 

@@ -186,5 +186,5 @@ def test_augmentation_readout_is_zero_for_invariant_codes() -> None:
     assert result.skill[:2] == pytest.approx([1, 1], abs=0.01)
     assert result.skill[2] < 0.1
     assert result.raw[2] == pytest.approx(result.chance[2], abs=0.1)
-    with pytest.raises(UserError, match="Parameter 'flipped': The fitted rows hold a single class"):
+    with pytest.raises(UserError, match=r"flipped.*class"):
         metrics.augmentation_readout({"flipped": np.zeros(1000, dtype=bool)}, seeing)

@@ -63,7 +63,7 @@ def test_fewer_rows_than_columns() -> None:
     report = metrics.score(z, h, "all")
     assert report.scores == {}
     assert "it needs more than 5 rows for 4 columns" in report.table()
-    with pytest.raises(UserError, match="mcc_pearson: it needs more than 5 rows"):
+    with pytest.raises(UserError, match=r"mcc_pearson.*5 rows"):
         metrics.score(z, h, "mcc_pearson")
 
 
@@ -73,9 +73,9 @@ def test_named_scores_and_wrong_names() -> None:
     assert list(report.scores) == ["linear_r2", "sap"]
     assert report.left_out == {}
     assert list(metrics.score(z, h, "mig").scores) == ["mig"]
-    with pytest.raises(UserError, match=r"no score 'mcc_person'.*Did you mean 'mcc_pearson'"):
+    with pytest.raises(UserError, match=r"mcc_person.*mcc_pearson"):
         metrics.score(z, h, ["mcc_person"])
-    with pytest.raises(UserError, match="class_accuracy: no classes were given"):
+    with pytest.raises(UserError, match=r"class_accuracy.*classes"):
         metrics.score(z, h, ["class_accuracy"])
     with pytest.raises(UserError, match="code_period is 0"):
         metrics.score(z, h, code_period=0)

@@ -24,12 +24,12 @@ def augment_pair(images: Tensor, how: Augmentation, generator: torch.Generator) 
         first, second = steps(images), steps(images)
         if how.rotate:
             turns = torch.randint(4, (len(images),))
-            first, second = turned(first, turns), turned(second, turns + torch.randint(1, 4, (len(images),)))
+            first, second = turn(first, turns), turn(second, turns + torch.randint(1, 4, (len(images),)))
     return first, second
 
 
-def turned(images: Tensor, quarters: Tensor) -> Tensor:
-    """Each image (N, C, S, S) turned by its number (N,) of quarters of a circle: pixels move, none is resampled."""
+def turn(images: Tensor, quarters: Tensor) -> Tensor:
+    """Turn each image (N, C, S, S) by its number (N,) of quarters of a circle: pixels move, none is resampled."""
     result = images.clone()
     for quarter in (1, 2, 3):
         chosen = (quarters % 4 == quarter).nonzero()[:, 0].to(images.device)

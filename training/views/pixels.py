@@ -39,7 +39,7 @@ class Pixels:
             raise UserError(f"The images are {stored} pixels wide and are not enlarged to {self.size}.")
         return interpolate(pixels, (self.size, self.size), mode="area")
 
-    def normalised(self, pixels: Tensor) -> Tensor:
+    def normalise(self, pixels: Tensor) -> Tensor:
         """(x - mean) / std for x (N, 3, H, W) in the unit range, channels last."""
         mean, std = (_per_channel(values, pixels) for values in (self.mean, self.std))
         return pixels.sub(mean).div_(std).contiguous(memory_format=torch.channels_last)

@@ -41,7 +41,7 @@ class PairViews:
         latents, images = batch
         if isinstance(images, Tensor) or isinstance(latents, Tensor) or len(images) < 2:
             raise UserError("These are single images, where pairs are needed: use a PairDataset, or augmentations.")
-        views = tuple(self.pixels.normalised(self.pixels.unit(view, device)) for view in images)
+        views = tuple(self.pixels.normalise(self.pixels.unit(view, device)) for view in images)
         return Views(views, tuple(z.to(device, non_blocking=True) for z in latents))
 
 
@@ -59,7 +59,7 @@ class AugmentedViews:
             raise UserError("These are pairs, where single images are augmented: use an ImageDataset.")
         first, second = augment_pair(self.pixels.unit(images, device), self.augmentation, self.generator)
         z = latents.to(device, non_blocking=True)
-        return Views((self.pixels.normalised(first), self.pixels.normalised(second)), (z, z))
+        return Views((self.pixels.normalise(first), self.pixels.normalise(second)), (z, z))
 
 
 class ImageViews:
@@ -72,5 +72,5 @@ class ImageViews:
         images, latents = batch
         if not isinstance(images, Tensor) or not isinstance(latents, Tensor):
             raise UserError("These are pairs, where single images are wanted: use an ImageDataset.")
-        x = self.pixels.normalised(self.pixels.unit(images, device))
+        x = self.pixels.normalise(self.pixels.unit(images, device))
         return Views((x,), (latents.to(device, non_blocking=True),))

@@ -214,8 +214,10 @@ def make_loader(
         method = start_method or multiprocessing.get_start_method()
         if workers and dataset.sampler.neighbours.on_gpu and method == "fork":
             raise UserError("FAISS cannot use a GPU in a forked worker: use workers=0 or start_method='spawn'.")
+        # Built before the workers start: forked ones share the index, instead of each building its own.
         dataset.sampler.build()
     seed = check_seed(seed or 0)
+    # All that a position depends on. A loader that differs in any of it refuses a saved position.
     settings = digests(dataset) | {
         "length": len(dataset),
         "seed": seed,
@@ -225,6 +227,7 @@ def make_loader(
         "rank": rank,
         "world_size": world_size,
     }
+    # A transform returns tensors of its own, so that a batch with one cannot be its slot.
     slots = Slots(shape, workers, prefetch) if workers and source.transform is None else None
     return Loader(
         Position(dataset, batches, seed, shuffle, slots),

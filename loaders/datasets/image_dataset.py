@@ -128,6 +128,7 @@ class ImageDataset:
     def latents(self, index: ArrayLike) -> NDArray[np.float32]:
         """Return the selected latents of images by number, (B, d) float32."""
         numbers = self.check_numbers(index)
+        # Once the table of all latents was asked for, it is kept. Until then only the shards of these images are read.
         if self._all is not None:
             return self.select(self._all[0][numbers], None if self._all[1] is None else self._all[1][numbers])
         out = np.empty((len(numbers), len(self.names)), np.float32)
@@ -199,6 +200,7 @@ class ImageDataset:
     _all: tuple[NDArray[np.float32], NDArray[np.int8] | None] | None = None
 
     def _read(self, numbers: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+        # The usual case, a single folder, reads straight into the caller's memory.
         if len(self.parts) == 1:
             self.parts[0].read(numbers, out)
             return

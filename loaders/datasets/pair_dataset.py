@@ -137,6 +137,7 @@ class PairDataset:
 
     def fill(self, numbers: ArrayLike, out: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Read the images of these pairs into `out`, first all anchors, then all positives; return their latents."""
+        # All members in one array, so that `assemble` splits it into views and copies nothing.
         pairs = self.sampler.pairs(numbers)
         members = [index for index in (pairs.anchor, pairs.positive, pairs.negative) if index is not None]
         return self.source.fill(np.concatenate(members), out)
@@ -160,6 +161,7 @@ class PairDataset:
         return list(zip(zip(*z, strict=True), zip(*x, strict=True), strict=True))
 
     def _numbers(self, index: ArrayLike) -> NDArray[np.int64]:
+        # Within an epoch, -1 is its last pair. The sampler counts over all epochs, so that each epoch has new pairs.
         given = np.asarray(index, np.int64)
         given = np.where(given < 0, given + len(self), given)
         if given.size and not (given.min() >= 0 and given.max() < len(self)):

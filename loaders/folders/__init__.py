@@ -1,4 +1,4 @@
-"""A dataset folder's life: its description, how it is begun, continued, closed, verified, packed and shown.
+"""A dataset folder's life: its description, how it is started, continued, finished, verified, packed and shown.
 
 Imported by loaders/datasets, loaders/layouts, the farm and training. It imports format and stores; no torch.
 Start at `folder.open_folder`; `lifecycle` makes folders, `verify` checks them.

@@ -24,7 +24,7 @@ def contact_sheet(
     column_titles: Sequence[str] = (),
     row_titles: Sequence[str] = (),
 ) -> Image.Image:
-    """The images row by row in a grid, each with its caption below; titles above the columns and left of the rows."""
+    """Return the images in a grid, row by row, each above its caption, with titles of columns and rows."""
     factor = -(-SMALLEST_SIDE // images[0].shape[1])
     side = images[0].shape[1] * factor
     text_size = max(10, side // 18)
@@ -52,22 +52,24 @@ def contact_sheet(
 
 
 def text_font(size: int) -> ImageFont.FreeTypeFont:
-    """DejaVu Sans, which matplotlib brings along: Pillow's own font has no Greek."""
+    """Return DejaVu Sans, which is part of matplotlib: Pillow's own font has no Greek letters."""
     import matplotlib
 
     return ImageFont.truetype(str(Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")), size)
 
 
 def check_picture_path(path: Path) -> None:
-    """Refuse, before any work is done, a path that no picture can be saved to."""
+    """Refuse a path that no picture can be saved to, before any work is done."""
     if path.suffix.lower() not in Image.registered_extensions():
-        raise UserError(f"{path} does not end like a picture; take a name such as {path.stem or 'picture'}.png.")
+        raise UserError(
+            f"{path} does not have the ending of a picture; use a name such as {path.stem or 'picture'}.png."
+        )
     if not path.absolute().parent.is_dir():
         raise UserError(f"There is no folder {path.absolute().parent} to write {path.name} to.")
 
 
 def save_picture(image: Image.Image, path: Path) -> None:
-    """Save the picture whole or not at all; the ending names the format."""
+    """Save the picture, all of it or nothing, in the format that the path's ending names."""
     check_picture_path(path)
     buffer = io.BytesIO()
     image.save(buffer, Image.registered_extensions()[path.suffix.lower()])

@@ -1,4 +1,4 @@
-"""The data root, below which datasets and runs are looked for and written; and the room that an image takes there."""
+"""The data root, in which datasets and runs are found and written, and the disk space that an image needs."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ ENVIRONMENT_VARIABLE = "IDENT3D_DATA"
 
 
 def data_root(root: Path | str | None = None) -> Path:
-    """`root` if given, else the folder named by IDENT3D_DATA, else ``./data``."""
+    """Return `root` if given, else the folder named by IDENT3D_DATA, else ``./data``."""
     folder = local_folder(root or os.environ.get(ENVIRONMENT_VARIABLE) or "data").expanduser()
     if folder.exists() and not folder.is_dir():
         raise UserError(f"The data root {folder} is not a folder.")

@@ -1,7 +1,7 @@
-"""A dataset folder: ``dataset.json`` says what it is, ``shards.jsonl`` what of it is finished, ``shards/`` holds it.
+"""A dataset folder: ``dataset.json`` describes it, ``shards.jsonl`` lists the finished shards, ``shards/`` holds them.
 
-A folder is complete or says what is missing. While it is being written ``dataset.json`` says ``"complete": false``; at
-the end it carries totals, pixel mean and std, the manifest's sha256, and a digest of itself.
+A folder is complete or says what is missing. While it is being written, ``dataset.json`` says ``"complete": false``. At
+the end it gets totals, pixel mean and std, the manifest's sha256, and a digest of itself.
 """
 
 import json
@@ -61,7 +61,7 @@ class Description:
     pixel_mean: tuple[float, ...] | None = None
     pixel_std: tuple[float, ...] | None = None
     shards_sha256: str | None = None
-    all_latents: str | None = None  # sha256 of the table of them all, where there is one
+    all_latents: str | None = None  # sha256 of the table of all latents, if there is one
 
     @property
     def size(self) -> int:
@@ -78,7 +78,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Folder:
-    """An opened dataset folder; of one in a store, the copy of its small files."""
+    """An opened dataset folder. For a dataset in a store, `path` holds copies of its small files."""
 
     path: Path
     description: Description
@@ -87,15 +87,15 @@ class Folder:
 
     @property
     def address(self) -> Path | Store:
-        """What messages call it."""
+        """Its name in messages: the store's address or the path."""
         return self.store or self.path
 
     def shard_name(self, entry: ShardEntry) -> str:
-        """What messages call a shard."""
+        """Return a shard's name for messages."""
         return f"{self.address}/{SHARDS}/{entry.name}"
 
     def shard_path(self, entry: ShardEntry) -> Path:
-        """The shard's file; that of a store is fetched first, if it is not in the cache."""
+        """Return the path of the shard's file; a store's shard is downloaded first, unless it is in the cache."""
         if self.store:
             return fetch(self.store, f"{SHARDS}/{entry.name}", entry.sha256)
         return self.path / SHARDS / entry.name
@@ -112,7 +112,7 @@ def shard_size(path: Path, entry: ShardEntry) -> int | None:
 
 
 def digest(content: dict[str, object]) -> str:
-    """sha256 of the canonical JSON."""
+    """Return the sha256 of the canonical JSON."""
     return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
 
 
@@ -135,6 +135,7 @@ def read_description(path: Path) -> Description:
         kind, version, found = content.pop("format"), content.pop("format_version"), content.pop("digest")
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise UserError(f"{path / DATASET_FILE} cannot be read: {error!r}.") from None
+    # The version is checked before the digest, because another version may digest other fields.
     if kind != DATASET_FORMAT:
         raise UserError(f"{path / DATASET_FILE} does not describe an ident3d dataset.")
     if version != DATASET_FORMAT_VERSION:
@@ -148,7 +149,7 @@ def read_description(path: Path) -> Description:
 
 
 def checked(content: dict[str, Any]) -> Description:
-    """The description that the fields make; an error that names the first one of a wrong type or value."""
+    """Return the description with these fields; raise an error that names the first one of a wrong type or value."""
     for name in ("pixel_mean", "pixel_std"):
         content[name] = content[name] and tuple(map(float, content[name]))
     description = Description(**content)
@@ -192,6 +193,7 @@ def open_folder(path: Path | str | Folder) -> Folder:
     if (path / SHARDS).is_symlink():
         raise UserError(f"{path / SHARDS} is a link; a dataset's shards lie in its own folder.")
     folder = Folder(path, description, tuple(entries), origin(path))
+    # Sizes, not hashes: opening must not read all the data. `verify` does, and so does every download.
     stored = folder.store.sizes(SHARDS) if folder.store else None
     for entry in entries:
         size = shard_size(path, entry) if stored is None else stored.get(entry.name)
@@ -215,13 +217,13 @@ def checked_shards(folder: Folder) -> Iterator[Shard]:
 
 
 def local_copy(path: Path | str) -> Path:
-    """A folder's path as it is; of a dataset in a store, the folder in our cache that stands for it."""
+    """Return a folder's path as it is; for a dataset in a store, the folder in our cache that stands for it."""
     where = store_or_folder(path)
     return mirror(where, DATASET_FILE) if isinstance(where, Store) else where
 
 
 def missing_ranges(n: int, entries: Sequence[ShardEntry]) -> Iterator[tuple[int, int]]:
-    """The ranges [first, stop) of 0 … n-1 that no entry covers; entries that overlap or go beyond n are an error."""
+    """Yield the ranges [first, stop) of 0 … n-1 that no entry covers; an overlap, or an image beyond n, is an error."""
     position = 0
     for entry in entries:
         if entry.first < position:
@@ -236,7 +238,7 @@ def missing_ranges(n: int, entries: Sequence[ShardEntry]) -> Iterator[tuple[int,
 
 
 def differences(ours: dict[str, Any], theirs: dict[str, Any], above: str = "") -> list[str]:
-    """The settings in which two datasets differ, as "size: 224 there, 64 asked for"."""
+    """Return the settings in which two datasets differ, as "size: 224 there, 64 asked for"."""
     found = []
     for name in sorted({*ours, *theirs}):
         a, b = ours.get(name), theirs.get(name)

@@ -74,6 +74,7 @@ def pack(path: Path | str | Folder, *, show_progress: bool = True) -> Packed:
                 file.flush()
                 os.fchmod(file.fileno(), 0o644)
                 os.fsync(file.fileno())
+                # Packing takes minutes. If the lease was lost meanwhile, another process may be writing this file.
                 held.check()
                 Path(file.name).replace(target)
             except BaseException:

@@ -211,6 +211,7 @@ def shard_problems(
     file = path / SHARDS / entry.name
     if not file.is_file() or file.is_symlink():
         return ["the file is missing"]
+    # The hash comes first: nothing of a file that was changed is parsed.
     if sha256(file.read_bytes()) != entry.sha256:
         return ["the file does not match its sha256"]
     try:
@@ -236,6 +237,7 @@ def content_problems(
         found.append("the pixels do not add up to the manifest's sums")
     if not (np.abs(shard.raw_latents) <= 1).all():
         found.append("a raw latent is outside [-1, 1]")
+    # Hashes alone would not show that a file's latents and all its hashes were changed together. Its source does.
     due = recorded_latents(path, settings, entry.first, entry.count) if compare_latents else None
     if due is not None:
         if not np.array_equal(shard.raw_latents, due.raw):

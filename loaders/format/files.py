@@ -1,4 +1,4 @@
-"""Writing files so that a reader, or a crash, never meets half of one."""
+"""Writing files so that a reader never sees half of one, not even after a crash."""
 
 import errno
 import hashlib
@@ -23,6 +23,8 @@ def sha256_of_file(path: Path) -> str:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write under a temporary name, sync, rename, sync the folder: `path` then holds all of `data`, or is as before."""
+    # The name is in the same folder, because a rename is atomic only within one file system. Without the first sync the
+    # rename could reach the disk before the data; without the second, a crash could undo it.
     handle, name = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -47,7 +49,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove_partial_files(folder: Path) -> None:
-    """Delete what a killed writer left under a temporary name. Only for the holder of the folder's lease."""
+    """Delete what a killed writer left under a temporary name. Only the holder of the folder's lease may call it."""
     for path in folder.glob(f"{TEMPORARY}*"):
         path.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""Where a dataset's latents come from: drawn from a seed, copied from a file, or imported with the images."""
+"""The source of a dataset's latents: drawn from a seed, copied from a file, or imported with the images."""
 
 import io
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ LATENTS_FILE = "latents.npy"
 
 
 def world_of(settings: Mapping[str, Any]) -> World:
-    """The latent world that the settings describe."""
+    """Return the latent world that the settings describe."""
     return World.from_dict(settings["world"])
 
 
 def read_latents_file(path: Path) -> NDArray[Any]:
-    """A .npy file of raw latents, without pickle."""
+    """Read a .npy file of raw latents, without pickle."""
     try:
         loaded = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError, BadZipFile, MemoryError) as error:
@@ -35,24 +35,24 @@ def read_latents_file(path: Path) -> NDArray[Any]:
 
 
 def drawn(seed: int, split: str) -> dict[str, Any]:
-    """The source of latents that are drawn: image i depends on world, seed, split and i alone."""
+    """Return the source of drawn latents: those of image i depend on world, seed, split and i alone."""
     return {"kind": "draw", "seed": seed, "split": split}
 
 
 def copied(file: bytes, seed: int, split: str) -> dict[str, Any]:
-    """The source of latents that a .npy file beside the shards gives; seed and split key the noise of the pixels."""
+    """Return the source of latents from a .npy file in the folder; seed and split choose the noise of the pixels."""
     return {"kind": "file", "sha256": sha256(file), "seed": seed, "split": split}
 
 
 def npy_bytes(raw: NDArray[np.float32]) -> bytes:
-    """The .npy file that holds the array."""
+    """Return the .npy file that holds the array."""
     buffer = io.BytesIO()
     np.save(buffer, raw, allow_pickle=False)
     return buffer.getvalue()
 
 
 def copy_is_sound(folder: Path, settings: Mapping[str, Any]) -> bool:
-    """Whether the folder's copy of the latents file, where its source is one, is as it was recorded."""
+    """Return whether the folder's copy of the latents file is as recorded; True if no such file is the source."""
     source, copy = settings["source"], folder / LATENTS_FILE
     if source["kind"] != "file":
         return True
@@ -60,13 +60,13 @@ def copy_is_sound(folder: Path, settings: Mapping[str, Any]) -> bool:
 
 
 def recorded_latents(folder: Path, settings: Mapping[str, Any], first: int, count: int) -> Draws | None:
-    """Raw latents and classes of images first … first+count-1 as their source gives them; None for imported data."""
+    """Return the latents and classes of images first … first+count-1 from their source; None for imported data."""
     source = settings["source"]
     if source["kind"] == "draw":
         return draw(world_of(settings), seed=source["seed"], split=source["split"], start=first, count=count)
     if source["kind"] == "file":
         if not copy_is_sound(folder, settings):
-            raise UserError(f"{folder / LATENTS_FILE} is not the file that this dataset was begun with.")
+            raise UserError(f"{folder / LATENTS_FILE} is not the file that this dataset was started with.")
         raw = read_latents_file(folder / LATENTS_FILE)[first : first + count].astype(np.float32)
         classes = world_of(settings).drawn_classes
         return Draws(raw, classes_of(np.arange(first, first + len(raw)), classes) if classes else None)

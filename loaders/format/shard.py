@@ -1,7 +1,7 @@
-"""One shard: an HDF5 file of some consecutive images with their latents, readable alone and by plain h5py.
+"""One shard: an HDF5 file of consecutive images with their latents, which plain h5py can read by itself.
 
-Images are one gzip chunk each. The chunks are deflated and inflated by libdeflate, around HDF5's own filter: the same
-format, a third of the time (`ident3d bench shards`).
+Each image is one gzip chunk. libdeflate compresses and decompresses the chunks instead of HDF5's own filter: the format
+is the same and takes a third of the time (`ident3d bench shards`).
 """
 
 import io
@@ -34,7 +34,7 @@ MEND = "`ident3d verify --repair`, then the same `ident3d render` or `ident3d im
 
 @dataclass(frozen=True)
 class Shard:
-    """Consecutive images (n, H, W, 3) uint8 with their raw and scene latents, indices and, where there are, classes."""
+    """Consecutive images (n, H, W, 3) uint8 with raw and scene latents, indices and, if they have any, classes."""
 
     images: NDArray[np.uint8]
     raw_latents: NDArray[np.float32]
@@ -43,13 +43,14 @@ class Shard:
     classes: NDArray[np.int8] | None = None
 
     def pixel_sums(self) -> tuple[list[int], list[int]]:
-        """Per channel Σ x and Σ x² over all pixels, exact integers."""
+        """Return Σ x and Σ x² per channel over all pixels, as exact integers."""
+        # Counted by level, not summed: sums of floats would depend on their order, and so on the shards' size.
         counts = np.stack([np.bincount(self.images[..., c].ravel(), minlength=256) for c in range(3)])
         levels = np.arange(256)
         return [int(v) for v in counts @ levels], [int(v) for v in counts @ levels**2]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything but the images, by its name in the file."""
+        """Return everything but the images, by its name in the file."""
         arrays: dict[str, NDArray[Any]] = {
             "raw_latents": self.raw_latents,
             "scene_latents": self.scene_latents,
@@ -59,7 +60,7 @@ class Shard:
 
 
 def encode_shard(shard: Shard, settings: dict[str, Any]) -> bytes:
-    """The shard as the bytes of an HDF5 file; equal shards and settings give equal bytes."""
+    """Return the shard as the bytes of an HDF5 file. Equal shards and settings give equal bytes."""
     buffer = io.BytesIO()
     count, height, width, _ = shard.images.shape
     with h5py.File(buffer, "w") as file:
@@ -96,7 +97,7 @@ def as_user_error(shard: Path | str) -> Iterator[None]:
 
 
 def read_shard(path: Path) -> Shard:
-    """All of a shard file, every image inflated."""
+    """Read all of a shard file, with every image decompressed."""
     with as_user_error(path), h5py.File(path, "r") as file:
         check_layout(file, path)
         dataset = file["images"]
@@ -110,7 +111,7 @@ def read_shard(path: Path) -> Shard:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The settings that a shard file records of itself."""
+    """Read the settings that a shard file records."""
     with as_user_error(path), h5py.File(path, "r") as file:
         check_layout(file, path)
         settings: dict[str, Any] = json.loads(bytes(file.attrs["settings"]).decode())
@@ -118,16 +119,17 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def inflate(chunk: bytes, mask: int, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """One stored chunk → its image; `mask` says whether HDF5 stored it without the gzip filter."""
+    """Return the image of one stored chunk; bit 0 of `mask` means that HDF5 stored it without the gzip filter."""
     size = int(np.prod(shape))
     data = chunk if mask & 1 else deflate.zlib_decompress(chunk, size)
     if len(data) != size:
-        raise ValueError(f"an image of {len(data)} bytes where {size} are due")
+        raise ValueError(f"an image of {len(data)} bytes instead of {size}")
     return np.frombuffer(data, np.uint8).reshape(shape)
 
 
 def check_layout(file: h5py.File, path: Path) -> None:
     """Refuse what is not a plain shard: other formats, links, external or virtual storage, wrong shapes and types."""
+    # A shard may come from anyone. HDF5 would follow its links and external storage to any file of the user's.
     names = check_head(file, path)
     images = check_images(file, path)
     for name in names:
@@ -140,7 +142,7 @@ def check_layout(file: h5py.File, path: Path) -> None:
 
 
 def check_head(file: h5py.File, path: Path) -> list[str]:
-    """The names of the parts. Refuses other formats, missing parts and links, before what they lead to is opened."""
+    """Return the names of the parts. Refuse other formats, missing parts, and links before anything opens them."""
     if not h5py.h5a.exists(file.id, b"format") or attribute(file, b"format") != SHARD_FORMAT.encode():
         raise UserError(f"{path} is not an ident3d shard.")
     version = attribute(file, b"format_version")
@@ -156,7 +158,7 @@ def check_head(file: h5py.File, path: Path) -> list[str]:
 
 
 def attribute(file: h5py.File, name: bytes) -> Any:
-    """A single value of the file's own, at half the price of ``file.attrs``."""
+    """Read a single value of the file itself, in half the time of ``file.attrs``."""
     found = h5py.h5a.open(file.id, name)
     value = np.empty((), found.dtype)
     if found.shape != ():
@@ -166,11 +168,11 @@ def attribute(file: h5py.File, name: bytes) -> Any:
 
 
 def check_images(file: h5py.File, path: Path) -> h5py.Dataset:
-    """The images, or the refusal of anything but one gzipped chunk of H×W×3 bytes for each."""
+    """Return the images; refuse anything but one gzipped chunk of H×W×3 bytes for each."""
     images = check_dataset(file, path, "images")
     shape = images.shape
     if images.dtype != np.uint8 or len(shape) != 4 or shape[3] != 3 or images.chunks != (1, *shape[1:]):
-        raise UserError(f"{path} stores its images in another way than one uint8 chunk of H×W×3 each.")
+        raise UserError(f"{path} does not store its images as one uint8 chunk of H×W×3 each.")
     layout = images.id.get_create_plist()
     if [layout.get_filter(k)[0] for k in range(layout.get_nfilters())] != [h5py.h5z.FILTER_DEFLATE]:
         raise UserError(f"{path} stores its images through another filter than gzip.")
@@ -178,13 +180,14 @@ def check_images(file: h5py.File, path: Path) -> h5py.Dataset:
 
 
 def check_dataset(file: h5py.File, path: Path, name: str) -> h5py.Dataset:
-    """The dataset of this name, or the refusal of a group or of storage outside the file."""
+    """Return the dataset of this name; refuse a group, or storage outside the file."""
     data = file[name]
     if not isinstance(data, h5py.Dataset):
         raise UserError(f"{path} holds a link or a group where only datasets belong: {name}.")
     layout = data.id.get_create_plist()
     if layout.get_layout() == h5py.h5d.VIRTUAL or layout.get_external_count():
         raise UserError(f"{path} takes {name} from another file, which is not allowed.")
+    # A small file may claim terabytes, which would be allocated before the first byte is read.
     if data.nbytes > MOST_INFLATED * file.id.get_filesize():
         raise UserError(f"{path} claims {data.nbytes:,} bytes of {name}, more than a file of its size can hold.")
     return data

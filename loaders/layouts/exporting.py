@@ -13,7 +13,6 @@ from ident3d.loaders.datasets.stored_images import StoredImages
 from ident3d.loaders.folders.folder import Folder, checked_shards, open_folder
 from ident3d.loaders.format.files import TEMPORARY, remove_partial_files, write_atomically
 from ident3d.loaders.format.latents_source import npy_bytes
-from ident3d.loaders.format.shard import Shard
 from ident3d.loaders.stores.lease import PREFIX, lease
 from ident3d.loaders.stores.store import local_folder
 from ident3d.progress import progress_bar
@@ -63,7 +62,7 @@ def export(path: Path | str, out: Path | str, *, show_progress: bool = True) -> 
         with progress_bar(folder.description.n, "images", show=show_progress) as bar:
             for shard in checked_shards(folder):
                 for i, image in enumerate(shard.images):
-                    suffix = suffix_of(shard, i)
+                    suffix = "" if shard.classes is None else f"_{shard.classes[i]}"
                     number = seen.get(suffix, 0)
                     seen[suffix] = number + 1
                     raw.setdefault(suffix, []).append(shard.raw_latents[i])
@@ -83,6 +82,7 @@ def export(path: Path | str, out: Path | str, *, show_progress: bool = True) -> 
 def begin_export(folder: Folder, out: Path) -> None:
     """Mark `out` as an export of just these shards, or refuse it if it holds anything else."""
     out.mkdir(parents=True, exist_ok=True)
+    # The mark names the shards, so that an export only continues from the dataset that it started from.
     mark = {"shards_sha256": folder.description.shards_sha256}
     present = [p.name for p in out.iterdir() if not p.name.startswith(PREFIX)]
     try:
@@ -100,10 +100,6 @@ def digits_of(folder: Folder) -> dict[str, int]:
     if classes is None:
         return {"": len(str(max(1, folder.description.n - 1)))}
     return {f"_{c}": len(str(max(1, n - 1))) for c, n in zip(*np.unique(classes, return_counts=True), strict=True)}
-
-
-def suffix_of(shard: Shard, i: int) -> str:
-    return "" if shard.classes is None else f"_{shard.classes[i]}"
 
 
 def write_picture(path: Path, image: NDArray[np.uint8]) -> bool:

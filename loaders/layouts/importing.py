@@ -1,4 +1,4 @@
-"""``import``: datasets in the published layouts, as folders or archives, into our shards."""
+"""``import``: make a dataset folder from published files, given as a folder or an archive."""
 
 import io
 import warnings
@@ -43,7 +43,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class Content:
-    """All that is imported, in the order of our numbers: where each image lies, and the latents."""
+    """All that is imported, in the order of our numbers: where each image is, and the latents."""
 
     images: Sequence[ByteRange]
     raw: NDArray[np.float32]
@@ -62,10 +62,10 @@ def import_(
     shard_size: int | None = None,
     show_progress: bool = True,
 ) -> Imported:
-    """Turn a dataset in a published layout, a folder or .tar or compressed .tar, into a dataset folder of ours.
+    """Make a dataset folder from published files: a folder, a .tar or a compressed .tar.
 
-    Images of classes are numbered in turn, image k of class c before image k of class c + 1. The raw → scene mapping is
-    inferred from the two arrays and recorded. What an interrupted import has finished is kept by the next.
+    Images of several classes take turns: image k of class c comes before image k of class c + 1. The raw → scene
+    mapping is inferred from the two arrays and recorded. An import keeps what an interrupted one has finished.
 
     Args:
         source: A folder or a .tar file in a published layout.
@@ -122,10 +122,10 @@ def import_(
 
 
 def content_of(split: Split) -> Content:
-    """Latents and images of a split, checked against each other and put in our order."""
+    """Return the latents and images of a split, checked against each other and in our order."""
     kinds = sorted(split.images)
     if sorted(split.raw) != kinds or sorted(split.scene) != kinds or (NO_CLASS in kinds and len(kinds) > 1):
-        raise UserError("Images and latents are not there for the same classes.")
+        raise UserError("The classes of the images are not the classes of the latents.")
     if max(kinds) > np.iinfo(np.int8).max:
         raise UserError(f"There is no class {max(kinds)}.")
     raws, scenes, order, found = [], [], [], []
@@ -148,6 +148,7 @@ def content_of(split: Split) -> Content:
         found += [images[number] for number in range(len(images))]
     if len({raw.shape[1] for raw in raws}) > 1:
         raise UserError("The raw latents of the classes have different numbers of columns.")
+    # Image 0 of each class, then image 1 of each class, and so on.
     turn = sorted(range(len(order)), key=order.__getitem__)
     kind_of = np.array([order[i][1] for i in turn], np.int8)
     return Content(
@@ -161,7 +162,7 @@ def content_of(split: Split) -> Content:
 def settings_of(
     source: Path, above: str, content: Content, licence: str | None, citation: str | None
 ) -> dict[str, Any]:
-    """The settings as the manifest keeps them: the inferred world, and where everything comes from."""
+    """Return the settings that dataset.json records: the inferred world, and where everything comes from."""
     causal = content.classes is not None
     world, mapping = published.infer_world(content.raw, content.scene, causal)
     world.check_raw(content.raw)
@@ -189,12 +190,13 @@ def settings_of(
 
 
 def run(out: Path, settings: dict[str, Any], jobs: Sequence[Job], content: Content, workers: int) -> Any:
-    """Make the jobs' shards in worker processes; yields their entries as they are finished."""
+    """Make the jobs' shards in worker processes, and yield each shard's entry when it is finished."""
     parts = ((job, part(content, job)) for job in jobs)
     if workers <= 1 or len(jobs) <= 1:
         for job, own in parts:
             yield import_shard(out, settings, job, own)
         return
+    # Spawned, because the lease's heartbeat is a thread of this process, and threads do not survive a fork safely.
     with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=get_context("spawn")) as pool:
         futures = [pool.submit(import_shard, out, settings, job, own) for job, own in parts]
         try:
@@ -221,7 +223,9 @@ def import_shard(out: Path, settings: dict[str, Any], job: Job, own: Content) ->
 
 
 def decode(place: ByteRange, size: int | None) -> NDArray[np.uint8]:
-    """A square picture as (size, size, 3) bytes; transparency is left out, Pillow's limit on pixels stays on."""
+    """Return a square picture as (size, size, 3) bytes, without its transparency."""
+    # Pillow only warns of a picture that would fill the memory; here that is an error. Of its many parsers only that of
+    # PNG sees the file.
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -229,8 +233,8 @@ def decode(place: ByteRange, size: int | None) -> NDArray[np.uint8]:
                 width, height = picture.size
                 if picture.mode not in ("RGB", "RGBA") or width != height or size not in (None, width):
                     raise UserError(
-                        f"{place.path.name}: a picture is {width}×{height} {picture.mode}, where square RGB pictures "
-                        f"of one size are due."
+                        f"{place.path.name}: a picture is {width}×{height} {picture.mode}; all must be square RGB "
+                        f"pictures of one size."
                     )
                 return np.asarray(picture)[..., :3].copy()
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:

@@ -54,7 +54,7 @@ ORIGINS: Final = {
 
 @dataclass
 class Split:
-    """The files of one split by class (NO_CLASS without classes): image number → place, and the two arrays."""
+    """The files of one split by class (NO_CLASS without classes): the images by number, and the two arrays."""
 
     images: dict[int, dict[int, ByteRange]] = field(default_factory=dict)
     raw: dict[int, ByteRange] = field(default_factory=dict)
@@ -62,13 +62,13 @@ class Split:
 
 
 def wanted(name: str) -> bool:
-    """Whether a file belongs to the layout; what lies in hidden folders is stray."""
+    """Return whether a file belongs to the layout; files in hidden folders do not."""
     hidden = any(part.startswith(".") for part in PurePosixPath(name).parts)
     return not hidden and bool(IMAGE.fullmatch(name) or ARRAY.fullmatch(name))
 
 
 def splits(files: Mapping[str, ByteRange]) -> dict[str, Split]:
-    """The splits among the files by the folder that each is in; a folder without both arrays and images is none."""
+    """Return the splits by the folder that each is in. A split has images and both arrays."""
     found: dict[str, Split] = {}
     for name, place in files.items():
         if image := IMAGE.fullmatch(name):
@@ -89,13 +89,14 @@ def class_number(text: str | None) -> int:
 
 
 def choose_split(found: Mapping[str, Split], wished: str | None) -> tuple[str, Split]:
-    """The one split, or the wished one, by its folder's name or path: ``train`` stands for train or trainset."""
+    """Return the only split, or the one named by its folder's name or path; ``train`` means train or trainset."""
+    # A split goes by its folder's name, or by its whole path if two folders have the same name.
     last = [PurePosixPath(above).name for above in found]
     names = {name if last.count(name) == 1 else above: above for name, above in zip(last, found, strict=True)}
     if not found:
         raise UserError(
-            "No published layout was found: images/NNNNNN.png beside raw_latents.npy and latents.npy, or the same with "
-            "_c for each class."
+            "No published layout was found: images/NNNNNN.png next to raw_latents.npy and latents.npy, or the same "
+            "with _c for each class c."
         )
     if wished is None and len(found) == 1:
         return next(iter(found.items()))
@@ -104,13 +105,12 @@ def choose_split(found: Mapping[str, Split], wished: str | None) -> tuple[str, S
     for name in (wished, f"{wished}set"):
         if name in names and last.count(name) == 1:
             return names[name], found[names[name]]
-    listed = ", ".join(sorted(names))
-    raise UserError(f"The splits there are {listed}; choose one with --split, not {wished}." if wished else
-                    f"There are several splits ({listed}): choose one with --split.")  # fmt: skip
+    instead = f", not {wished}" if wished else ""
+    raise UserError(f"The splits are {', '.join(sorted(names))}: choose one with --split{instead}.")
 
 
 def read_array(place: ByteRange, name: str, columns: Iterable[int]) -> NDArray[np.float32]:
-    """A published array, (N, 10) or (N, 11) numbers, without pickle."""
+    """Read a published array, (N, 10) or (N, 11) numbers, without pickle."""
     try:
         array = np.load(io.BytesIO(place.read()), allow_pickle=False)
     except (ValueError, OSError, EOFError, BadZipFile, MemoryError) as error:
@@ -123,11 +123,11 @@ def read_array(place: ByteRange, name: str, columns: Iterable[int]) -> NDArray[n
 
 
 def infer_world(raw: NDArray[np.float32], scene: NDArray[np.float32], causal: bool) -> tuple[World, dict[str, Any]]:
-    """The world whose raw → scene mapping explains both arrays, and the mapping found column by column.
+    """Return the world whose raw → scene mapping explains both arrays, and the mapping of each column.
 
-    Each column is fitted by scene = scale · raw + offset; a world has one scale for positions, angles and hues each and
-    no offset. Eleven raw columns are the periodic world's, whose mapping only has a position range. A column held at 0
-    tells nothing: its mapping is None, and a scale that no column tells is the world's default.
+    Each column is fitted by scene = scale · raw + offset. A world has one scale for positions, one for angles and one
+    for hues, and no offset. Eleven raw columns belong to the periodic world, whose mapping only has a position range. A
+    column held at 0 has no mapping (None). If all columns of a scale are held at 0, it is the world's default.
     """
     usual = World()
     if raw.shape[1] == 11:
@@ -148,24 +148,25 @@ def infer_world(raw: NDArray[np.float32], scene: NDArray[np.float32], causal: bo
         )
         scene_name = "causal3dident" if causal else "3dident"
         world = World(scene_name, position_range=position, angle_range=angle, hue_range=hue)
+    # Every column may have a fit, and the fits may still be no world: its own mapping has to give every value.
     off = np.abs(world.to_scene(raw) - scene)
     if off.max() > TOLERANCE * max(1.0, world.position_range):
         name = NAMES[int(off.max(axis=0).argmax())]
         raise UserError(
-            f"latents.npy does not follow from raw_latents.npy as in any world known here: "
+            f"latents.npy does not follow from raw_latents.npy as in any world that ident3d knows: "
             f"{name} is off by {off.max():.3g}."
         )
     return world, mapping
 
 
 def scale_of(raw: NDArray[np.float32], scene: NDArray[np.float32], group: slice, default: float) -> float:
-    """The scale that a group of columns shares, or the default where all of them are held at 0."""
+    """Return the scale that a group of columns shares, or the default if all of them are held at 0."""
     fits = [fit for k in range(group.start, group.stop) if (fit := line(raw[:, k], scene[:, k]))]
     return snapped(max(fits)[0], f"range of {NAMES[group][0]}") if fits else default
 
 
 def line(raw: NDArray[np.float32], scene: NDArray[np.float32]) -> tuple[float, float] | None:
-    """Least squares of scene = scale · raw + offset; a column held fixed gives the line through 0, or none at 0."""
+    """Fit scene = scale · raw + offset by least squares; a column held fixed gives a line through 0, or none at 0."""
     x, y = raw.astype(np.float64), scene.astype(np.float64)
     if np.ptp(x) < 1e-9:
         return (float(y[0] / x[0]), 0.0) if x[0] else None
@@ -174,7 +175,7 @@ def line(raw: NDArray[np.float32], scene: NDArray[np.float32]) -> tuple[float, f
 
 
 def snapped(scale: float, name: str) -> float:
-    """A fitted scale as the round number that it is within float32: a multiple of π/4 or of a quarter."""
+    """Return a fitted scale as the round number that it is within float32: a multiple of π/4 or of a quarter."""
     for unit in (0.25, np.pi / 4):
         near = round(scale / unit) * unit
         if near > 0 and abs(scale - near) < TOLERANCE:

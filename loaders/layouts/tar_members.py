@@ -1,7 +1,7 @@
-"""Where the files of a folder or a tar archive lie, without unpacking anything.
+"""Where the bytes of each file of a folder or tar archive are, without unpacking anything.
 
-An archive's members are read in place, by offset; the wanted ones of a compressed archive are first copied into one
-scratch file. No path of an archive is ever used as a path on disk.
+An archive's members are read in place, by offset. Those of a compressed archive are first copied into one scratch file.
+No path of an archive is ever used as a path on disk.
 """
 
 import shutil
@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Final
+from typing import Final
 
 from ident3d.errors import UserError
 from ident3d.progress import progress_bar
@@ -26,7 +26,7 @@ BLOCK: Final = 2**20
 
 @dataclass(frozen=True)
 class ByteRange:
-    """A file, or a part of one, by where its bytes lie."""
+    """A file, or a part of one: where its bytes are."""
 
     path: Path
     offset: int
@@ -37,14 +37,14 @@ class ByteRange:
             file.seek(self.offset)
             data = file.read(self.size)
         if len(data) != self.size:
-            raise UserError(f"{self.path} is cut short: it ends in the middle of what should be read.")
+            raise UserError(f"{self.path} is cut short: it ends in the middle of a file.")
         return data
 
 
 def byte_ranges(
     source: Path, wanted: Callable[[str], bool], scratch: Path, show_progress: bool = True
 ) -> dict[str, ByteRange]:
-    """Name → place of every wanted file of a folder, a .tar, or a compressed .tar, which goes through `scratch`."""
+    """Return where each wanted file of a folder or .tar is; those of a compressed .tar are copied into `scratch`."""
     if source.is_dir():
         return files_below(source, wanted)
     if not source.is_file():
@@ -56,7 +56,7 @@ def byte_ranges(
 
 
 def files_below(folder: Path, wanted: Callable[[str], bool]) -> dict[str, ByteRange]:
-    """The wanted files of a folder; links are stray, as they may lead out of it."""
+    """Return the wanted files of a folder, without links, which may lead out of it."""
     found: dict[str, ByteRange] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
@@ -74,7 +74,7 @@ def is_plain_tar(path: Path) -> bool:
 
 
 def in_tar(source: Path, wanted: Callable[[str], bool]) -> dict[str, ByteRange]:
-    """The members of an uncompressed archive, to be read in place; all of them must lie in the file."""
+    """Return the members of an uncompressed archive, which are read in place; all must be within the file."""
     found: dict[str, ByteRange] = {}
     whole = source.stat().st_size
     with tarfile.open(source, "r:") as archive:
@@ -85,13 +85,14 @@ def in_tar(source: Path, wanted: Callable[[str], bool]) -> dict[str, ByteRange]:
                     raise UserError(f"{source} is cut short: {member.name} lies beyond its end.")
                 enter(found, name, place)
         end = ByteRange(source, archive.offset, tarfile.BLOCKSIZE)
-    if end.read().strip(b"\0"):  # tarfile takes a header that is cut short for the end
+    # tarfile takes a damaged header for the end of the archive. A real end is a block of zeros.
+    if end.read().strip(b"\0"):
         raise UserError(f"{source} is cut short or damaged after {len(found):,} files.")
     return found
 
 
 def unpacked(source: Path, wanted: Callable[[str], bool], scratch: Path, show_progress: bool) -> dict[str, ByteRange]:
-    """The wanted members of a compressed archive, read once from front to back and copied into `scratch`."""
+    """Copy the wanted members of a compressed archive into `scratch`, reading it once from front to back."""
     found: dict[str, ByteRange] = {}
     most = MOST_GROWTH * source.stat().st_size + LEEWAY
     with (
@@ -104,18 +105,18 @@ def unpacked(source: Path, wanted: Callable[[str], bool], scratch: Path, show_pr
             if wanted(name := plain_name(member)):
                 enter(found, name, ByteRange(scratch, out.tell(), checked_size(name, member.size)))
                 if out.tell() + member.size > most:
-                    raise UserError(f"{source} unpacks to more than {most:,} bytes, which pictures cannot.")
+                    raise UserError(f"{source} unpacks to more than {most:,} bytes, too much for pictures.")
                 if shutil.disk_usage(scratch.parent).free < member.size + RESERVE:
                     raise UserError(f"The disk of {scratch.parent} is too full to unpack {source}.")
                 content = archive.extractfile(member)
                 assert content is not None
-                copy(content, out, member.size)
+                shutil.copyfileobj(content, out, BLOCK)
             bar.update(packed.tell() - bar.n)
     return found
 
 
 def safe_members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """The regular files of an archive; refuses it for any member that is not one or leaves the folder."""
+    """Yield the regular files of an archive; refuse it for any other member, or one whose path leaves the folder."""
     for number, member in enumerate(archive):
         if number >= MOST_MEMBERS:
             raise UserError(f"The archive has more than {MOST_MEMBERS:,} members.")
@@ -126,7 +127,8 @@ def safe_members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
             continue
         if not member.isreg() or member.issparse():
             raise UserError(f"The archive's member {member.name!r} is not a plain file but a link, device or the like.")
-        if member.size < 0:  # tarfile would go back, for ever
+        # tarfile would go back by this size, and read the same members again without end.
+        if member.size < 0:
             raise UserError(f"The archive's member {member.name!r} claims {member.size:,} bytes.")
         yield member
 
@@ -146,13 +148,3 @@ def enter(found: dict[str, ByteRange], name: str, place: ByteRange) -> None:
     if name in found:
         raise UserError(f"The archive holds {name} twice.")
     found[name] = place
-
-
-def copy(content: IO[bytes], out: IO[bytes], size: int) -> None:
-    left = size
-    while left:
-        block = content.read(min(BLOCK, left))
-        if not block:
-            raise EOFError("a member ends too early")
-        out.write(block)
-        left -= len(block)

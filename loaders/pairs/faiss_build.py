@@ -14,7 +14,7 @@ ADVICE: dict[FaissBuild, str] = {
 
 
 def faiss_build() -> FaissBuild:
-    """The FAISS build among the installed distributions, judged by their names."""
+    """Return which FAISS build is installed, by the names of the installed distributions."""
     names = {(dist.metadata["Name"] or "").lower().replace("_", "-") for dist in distributions()}
     cpu = bool(names & {"faiss-cpu", "faiss"})  # conda's is called faiss
     gpu = any(name == "faiss-gpu" or name.startswith("faiss-gpu-") for name in names)
@@ -26,7 +26,7 @@ def faiss_build() -> FaissBuild:
 
 
 def require_faiss() -> None:
-    """Raise the one sentence that says what to do unless exactly one FAISS build is installed."""
+    """Raise a UserError with advice unless exactly one FAISS build is installed."""
     advice = ADVICE.get(faiss_build())
     if advice:
         raise UserError(advice)

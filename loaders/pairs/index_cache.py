@@ -1,7 +1,7 @@
 """FAISS indexes in our own cache folder. An index is trained once and never read from a dataset or an archive.
 
-A file's name is the hash of what went into it, and its first 32 bytes are the hash of the rest: a file that is not just
-what we wrote is made again, and FAISS never parses it.
+A file's name is the hash of what went into it, and its first 32 bytes are the hash of the rest. A file that does not
+match is made again, and FAISS, whose parser trusts its input, never reads it.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ TRAINING_POINTS = 256 * 1024  # 256 for each of 1,024 lists, as many as FAISS us
 
 
 def cached_path(latents: NDArray[np.float32], factory: str) -> Path:
-    """Where the index of just these latents lies once it is built."""
+    """Return the path of the index of just these latents; it may not have been built yet."""
     import faiss
 
     key = hashlib.sha256(f"{factory} {latents.shape} faiss {faiss.__version__}\n".encode())
@@ -28,7 +28,7 @@ def cached_path(latents: NDArray[np.float32], factory: str) -> Path:
 
 
 def cached_index(latents: NDArray[np.float32], factory: str) -> Any:
-    """The FAISS index `factory` of the latents, from the cache or built and put there."""
+    """Return the FAISS index `factory` of the latents. Load it from the cache, or build it and keep it there."""
     path = cached_path(latents, factory)
     index = load(path)
     if index is None:
@@ -42,7 +42,7 @@ def cached_index(latents: NDArray[np.float32], factory: str) -> Any:
 
 
 def build(latents: NDArray[np.float32], factory: str) -> Any:
-    """Train on the latents and add them all."""
+    """Train an index on the latents and add all of them."""
     import faiss
 
     index = faiss.index_factory(latents.shape[1], factory)
@@ -59,7 +59,7 @@ def stamped(index: Any) -> bytes:
 
 
 def load(path: Path) -> Any | None:
-    """The index in this file, or nothing where there is none or its hash does not match."""
+    """Return the index in this file, or None if there is none or its hash does not match."""
     import faiss
 
     try:

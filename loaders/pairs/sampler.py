@@ -8,15 +8,24 @@ from numpy.typing import ArrayLike, NDArray
 from ident3d.errors import UserError, unknown
 from ident3d.latents import Conditional, marginal
 from ident3d.latents.distributions.conditionals import ProductConditional, RejectedNormal
-from ident3d.loaders.pairs import variates as pair_streams
 from ident3d.loaders.pairs.search import Neighbours
-from ident3d.loaders.pairs.variates import ANCHOR, COLUMNS, MARGINAL, NEGATIVE, POSITIVE, Columns
+from ident3d.loaders.pairs.variates import (
+    ANCHOR,
+    COLUMNS,
+    MARGINAL,
+    NEGATIVE,
+    POSITIVE,
+    Columns,
+    check_seed,
+    repeated,
+    uniforms,
+)
 
 ANCHORS: Final = ("rendered", "marginal")
 
 
 class Pairs(NamedTuple):
-    """Image numbers of anchors, positives and, on request, hard negatives, (m,) each, with the drawn z̃' (m, d)."""
+    """Image numbers of anchors, positives and, on request, hard negatives, (m,) each, and the draws z̃' (m, d)."""
 
     anchor: NDArray[np.int64]
     positive: NDArray[np.int64]
@@ -29,7 +38,7 @@ class PairSampler:
 
     anchor    uniform over the images ("rendered"), or the one nearest to a draw from the uniform marginal ("marginal")
     z̃'        ~ p(· | z), z the anchor's latents
-    positive  the image nearest to z̃' in L2 that is not the anchor, and shows its class where `classes` are given
+    positive  the image nearest to z̃' in L2 that is not the anchor and, if `classes` are given, shows the anchor's class
     negative  on request, the same with a second conditional
 
     Args:
@@ -70,7 +79,7 @@ class PairSampler:
         if anchors not in ANCHORS:
             raise unknown("way to choose anchors", anchors, ANCHORS)
         self.latents, self.conditional, self.negative, self.anchors = latents, conditional, negative, anchors
-        self.seed = pair_streams.check_seed(seed)
+        self.seed = check_seed(seed)
         self.neighbours = Neighbours(latents, search, classes)
         self.marginal = marginal("uniform", conditional.space) if anchors == "marginal" else None
         self.nearest_anchor = Neighbours(latents, search) if classes is not None and self.marginal else self.neighbours
@@ -82,11 +91,11 @@ class PairSampler:
             self.nearest_anchor.build()
 
     def pairs(self, numbers: ArrayLike) -> Pairs:
-        """The pairs with these numbers, a batch at a time through one index."""
+        """Return the pairs with these numbers. The index is searched for the whole batch at once."""
         numbers = np.asarray(numbers, np.int64)
         if numbers.ndim != 1 or (numbers < 0).any():
-            raise UserError("Pairs are asked for by a list of whole numbers from 0.")
-        variates = pair_streams.uniforms(self.seed, numbers)
+            raise UserError("Pairs are chosen by a list of whole numbers from 0.")
+        variates = uniforms(self.seed, numbers)
         if self.marginal:
             anchor = self.nearest_anchor.find(self.marginal.sample(len(numbers), Columns(variates[:, MARGINAL])))
         else:
@@ -108,16 +117,17 @@ def draw(
     variates: NDArray[np.float64],
     purpose: int,
 ) -> NDArray[np.float64]:
-    """z̃' ~ p(· | z) for each pair, from the variates of its number."""
+    """Return z̃' ~ p(· | z) for each pair, from the random numbers that belong to its number."""
     if not rejects(conditional):
         return np.asarray(conditional.sample(z, Columns(variates[:, purpose])))
-    # a count of variates that nobody knows beforehand: each pair draws from a generator of its own
-    generators = [pair_streams.repeated(seed, int(number), purpose) for number in numbers]
+    # No one knows beforehand how many random numbers a rejection takes. So each pair draws alone, from a generator of
+    # its own: what it gets then does not depend on the other pairs of the batch.
+    generators = [repeated(seed, int(number), purpose) for number in numbers]
     rows = [conditional.sample(z[i : i + 1], own.random) for i, own in enumerate(generators)]
     return np.concatenate(rows) if rows else z
 
 
 def rejects(conditional: Conditional) -> bool:
-    """Whether it draws until it accepts, and so needs an unknown count of variates."""
+    """Return whether it draws until it accepts, and so needs an unknown count of random numbers."""
     parts = conditional.parts if isinstance(conditional, ProductConditional) else (conditional,)
     return any(isinstance(part, RejectedNormal) for part in parts)

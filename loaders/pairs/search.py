@@ -1,8 +1,8 @@
 """Nearest rendered latents, many queries at a time: exactly by a k-d tree, or through FAISS.
 
-`exact` is the default. In the ten dimensions of these datasets a k-d tree looks at a few thousandths of 250,000 points
-and is proven right by its bounding boxes; FAISS' exact index computes all distances, three to nine times the work
-(`ident3d bench loader`). `ivf` is the papers' approximate index, and `flat` FAISS' exact one, on a GPU if it has one.
+`exact` is the default: a k-d tree. In the ten dimensions of these datasets it visits a few thousandths of 250,000
+points, and its bounding boxes prove the result. `flat` is FAISS' exact index, which computes all distances, three to
+nine times the work (`ident3d bench loader`), on a GPU if FAISS can use one. `ivf` is the papers' approximate index.
 """
 
 import warnings
@@ -27,7 +27,7 @@ Nearest: TypeAlias = Callable[[NDArray[np.float64], int], Indices]  # queries (m
 
 
 def effective_search(search: str, n: int) -> str:
-    """The search that is used among n images: `ivf` needs many, and falls back to `exact` with a warning."""
+    """Return the search to use among n images. `ivf` needs many; with fewer, `exact` is used, with a warning."""
     if search not in SEARCHES:
         raise unknown("search", search, SEARCHES)
     if search == "ivf" and n < IVF_NEEDS:
@@ -39,7 +39,7 @@ def effective_search(search: str, n: int) -> str:
 
 
 def nearest_among(latents: Latents, search: str) -> Nearest:
-    """A function that finds the k rows of `latents` nearest to each query in L2."""
+    """Return a function that finds the k rows of `latents` nearest to each query in L2."""
     if search == "exact":
         return k_d_tree(latents)
     require_faiss()
@@ -69,7 +69,7 @@ def flat(latents: Latents) -> Nearest:
 
 
 def faiss_gpus() -> int:
-    """How many GPUs FAISS can use."""
+    """Return how many GPUs FAISS can use."""
     require_faiss()
     import faiss
 
@@ -92,12 +92,13 @@ def through_faiss(index: Any) -> Nearest:
 
 
 class Neighbours:
-    """Finds, for each query, the nearest rendered latent other than a given one, if so wished within a class.
+    """Finds for each query the nearest rendered latent other than a given one; if `classes` are given, of its class.
 
-    Built when first asked, in each process; what is pickled is the latents alone.
+    Each process builds the index when it first searches. Only the latents are pickled.
     """
 
     def __init__(self, latents: Latents, search: str = "exact", classes: NDArray[np.int8] | None = None) -> None:
+        # With classes, each has an index of its own: the positive is the nearest of its class, however far away.
         groups = [np.arange(len(latents))]
         if classes is not None:
             groups = [np.flatnonzero(classes == c) for c in np.unique(classes)]
@@ -128,7 +129,7 @@ class Neighbours:
         assert self._nearest is not None
         result = np.empty(len(queries), np.int64)
         if self.classes is not None and other_than is None:
-            raise ValueError("within which class is told by other_than")
+            raise ValueError("other_than is needed: it gives the class to search in")
         own = None if self.classes is None or other_than is None else self.classes[other_than]
         for group, nearest in zip(self.groups, self._nearest, strict=True):
             rows = np.arange(len(queries)) if own is None else np.flatnonzero(own == self.class_of(group))
@@ -137,11 +138,12 @@ class Neighbours:
             if other_than is None:
                 result[rows] = group[nearest(queries[rows], 1)[:, 0]]
                 continue
-            found = nearest(queries[rows], 2)  # an approximate search may find fewer than two and says -1
+            # Two are asked for, as the nearest may be the anchor itself. An approximate search may find fewer, and
+            # returns -1; such a query is searched again among all points.
+            found = nearest(queries[rows], 2)
             indices = np.where(found < 0, -1, group[found])
             taken = np.where((indices[:, 0] == other_than[rows]) | (indices[:, 0] < 0), indices[:, 1], indices[:, 0])
-            short = np.flatnonzero(taken < 0)
-            for row in short:
+            for row in np.flatnonzero(taken < 0):
                 taken[row] = self._by_force(group, queries[rows[row]], int(other_than[rows[row]]))
             result[rows] = taken
         return result

@@ -1,6 +1,6 @@
-"""The random numbers of pairs, by address: what pair k gets depends on (seed, k) and on nothing drawn before it.
+"""The random numbers of pairs by address: those of pair k depend on (seed, k) and on nothing drawn before.
 
-So pairs are the same however they are cut into batches, and whichever worker or rank draws them.
+So pairs are the same however they are divided into batches, and whichever worker or rank draws them.
 """
 
 import operator
@@ -27,7 +27,9 @@ def check_seed(seed: int) -> int:
 
 
 def uniforms(seed: int, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-    """U(0, 1) for each pair and purpose, (pairs, 4, COLUMNS); consecutive numbers are drawn in one go."""
+    """Return U(0, 1) for each pair and purpose, (pairs, 4, COLUMNS)."""
+    # Philox is a function of its counter, so that pair k's words can be had without those before it. Runs of
+    # consecutive numbers, as a loader asks for, are one call each.
     words = np.empty((len(numbers), WORDS), np.uint64)
     edges = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1), len(numbers)] if len(numbers) else [0]
     for start, stop in pairwise(edges):
@@ -37,13 +39,13 @@ def uniforms(seed: int, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def repeated(seed: int, number: int, purpose: int) -> np.random.Generator:
-    """A generator of pair `number`'s own, for a purpose that needs an unknown count of variates."""
+    """Return a generator for one pair and purpose, for draws that need an unknown count of random numbers."""
     philox = np.random.Philox(key=seed + ((_REPEATS + purpose) << 64), counter=number << 64)
     return np.random.Generator(philox)
 
 
 class Columns:
-    """Hands out the columns of a block of variates (n, COLUMNS) in the shapes (n, k) that a sampler asks for."""
+    """Gives the columns of a block of random numbers (n, COLUMNS) in the shapes (n, k) that a sampler asks for."""
 
     def __init__(self, block: NDArray[np.float64]) -> None:
         self.block, self.next = block, 0
@@ -53,12 +55,12 @@ class Columns:
             return np.empty(shape)
         n, width = shape
         if n != len(self.block) or self.next + width > self.block.shape[1]:
-            raise ValueError(f"{tuple(shape)} variates asked of {self.block.shape}")
+            raise ValueError(f"{tuple(shape)} random numbers wanted, but the block has {self.block.shape}")
         self.next += width
         return self.block[:, self.next - width : self.next]
 
 
 def permutation(seed: int, epoch: int, n: int) -> NDArray[np.int64]:
-    """The order of images in an epoch: that of n random words."""
+    """Return the order of images in an epoch: that of n random words."""
     philox = np.random.Philox(key=seed + ((_STREAM + 1) << 64), counter=epoch << 64)
     return np.argsort(philox.random_raw(n), kind="stable").astype(np.int64)

@@ -1,8 +1,8 @@
-"""A lease on a place that is being written: one owner at a time, known by name, gone soon after its process is.
+"""A lease on a folder or store that is being written: one owner at a time, whose name others see.
 
-A claim is a small file of its own, made only if its name is free, which a network file system and an object store both
-promise to decide. Its owner touches it every ten seconds. How old a touch is, the place's own clock says: the clocks
-of the hosts do not matter.
+A claim is a small file that is created only if its name is free; network file systems and object stores both decide
+that between several writers. Its owner touches it every ten seconds. The age of a touch is measured by the clock of the
+folder or store itself, so the clocks of the hosts do not matter. A lease ends soon after its process.
 """
 
 import json
@@ -29,11 +29,11 @@ ATTEMPTS = 20
 
 
 class Busy(UserError):
-    """Another living process writes to the place."""
+    """Another living process is writing there."""
 
 
 class Claims(Protocol):
-    """The claims on one place, by number."""
+    """The claims on one folder or store, by number."""
 
     def get(self, number: int) -> bytes | None: ...
 
@@ -49,7 +49,7 @@ class Claims(Protocol):
 
 
 class NoConditionalWrite(Exception):
-    """The place cannot make a file only if its name is free, so that no lease is to be had there."""
+    """The store cannot create an object only if its name is free, so that no lease can be held there."""
 
 
 class FolderClaims:
@@ -76,7 +76,8 @@ class FolderClaims:
         return {number: content for number, content in found.items() if content is not None}
 
     def ages(self) -> dict[int, float]:
-        handle, name = mkstemp(prefix=TEMPORARY, dir=self.folder)  # its time is now, as the file system has it
+        # The time of a new file is now, by the clock of the file system, which may be another host's.
+        handle, name = mkstemp(prefix=TEMPORARY, dir=self.folder)
         try:
             os.utime(handle)
             now = os.fstat(handle).st_mtime
@@ -85,8 +86,9 @@ class FolderClaims:
             Path(name).unlink(missing_ok=True)
         found = {}
         for number, path in self._paths().items():
-            with suppress(FileNotFoundError), path.open("rb") as file:  # an open asks the server; a stat may be told
-                found[number] = now - os.fstat(file.fileno()).st_mtime  # what this host remembers
+            # A network file system answers a stat from this host's memory, but asks the server when a file is opened.
+            with suppress(FileNotFoundError), path.open("rb") as file:
+                found[number] = now - os.fstat(file.fileno()).st_mtime
         return found
 
     def create(self, number: int, content: bytes) -> bool:
@@ -99,7 +101,8 @@ class FolderClaims:
             with file:
                 file.write(content)
         except OSError:
-            path.unlink(missing_ok=True)  # a full disk: not even a claim finds room
+            # On a full disk the claim is empty, and would look like that of a process unknown.
+            path.unlink(missing_ok=True)
             raise
         return True
 
@@ -111,28 +114,29 @@ class FolderClaims:
 
 
 class Lease:
-    """A lease that this process took. `check` says whether it still holds it."""
+    """A lease that this process has taken. `check` raises an error if another process has it by now."""
 
     def __init__(self, place: str, claims: Claims | None, number: int, content: bytes) -> None:
         self.place, self.claims, self.number, self.content = place, claims, number, content
 
     def check(self) -> None:
-        """Raise unless the lease is still ours: called before every write that two owners must not both make."""
+        """Raise unless the lease is still ours. Call it before every write that two owners must not both make."""
         if self.claims and not self._is_ours():
             others = [name_of(owner_in(content)) for _, content in sorted(self.claims.read().items())]
             raise UserError(
                 f"This process gave no sign of life for so long that {others[-1] if others else 'another process'} "
-                f"took over the writing of {self.place}; it stops here, and all that it finished is kept."
+                f"took over the writing of {self.place}; it stops here, and everything that it finished is kept."
             )
 
     def _is_ours(self) -> bool:
         return self.claims is not None and self.claims.get(self.number) == self.content
 
     def beat(self, stop: threading.Event, seconds: float) -> None:
-        """Touch the claim every so many seconds until told to stop, or until it is another's."""
+        """Touch the claim every so many seconds, until `stop` is set or another process has the lease."""
         assert self.claims
         while not stop.wait(seconds):
-            with suppress(OSError, UserError):  # a moment's trouble with the network; `check` has the last word
+            # The network may fail for a moment. Whether the lease was lost meanwhile, `check` decides.
+            with suppress(OSError, UserError):
                 if not self._is_ours():
                     return
                 self.claims.touch(self.number)
@@ -144,10 +148,10 @@ class Lease:
 
 @contextmanager
 def lease(folder: Path, *, beat_seconds: float = BEAT_SECONDS, lapse_seconds: float = LAPSE_SECONDS) -> Iterator[Lease]:
-    """Hold the folder for writing; refuse, naming the owner, while another living process has it.
+    """Hold the folder for writing. While another living process has it, raise Busy, which names that process.
 
-    A lease lapses when its owner has not touched it for `lapse_seconds`, or at once when its process ran on this host
-    and is dead.
+    A lease lapses if its owner has not touched it for `lapse_seconds`, and at once if its process ran on this host and
+    has ended.
     """
     with lease_on(str(folder), FolderClaims(folder), beat_seconds, lapse_seconds) as held:
         yield held
@@ -155,7 +159,7 @@ def lease(folder: Path, *, beat_seconds: float = BEAT_SECONDS, lapse_seconds: fl
 
 @contextmanager
 def lease_on(place: str, claims: Claims, beat_seconds: float, lapse_seconds: float) -> Iterator[Lease]:
-    """Hold the place on which these claims are made; where none can be, warn once and go on unguarded."""
+    """Hold the place on which these claims are made. If none can be made there, warn once and go on without a lease."""
     content = json.dumps(this_process() | {"id": secrets.token_hex(16)}).encode()
     try:
         held = Lease(place, claims, take(place, claims, content, lapse_seconds), content)
@@ -180,7 +184,7 @@ def lease_on(place: str, claims: Claims, beat_seconds: float, lapse_seconds: flo
 
 
 def take(place: str, claims: Claims, content: bytes, lapse_seconds: float) -> int:
-    """Make a claim, and with it remove those that lapsed; its number. A living owner is an error that names it."""
+    """Make a claim, remove the lapsed ones, and return its number. If a living process has a claim, raise Busy."""
     for _ in range(ATTEMPTS):
         there = claims.read()
         ages = claims.ages() if there else {}
@@ -189,11 +193,12 @@ def take(place: str, claims: Claims, content: bytes, lapse_seconds: float) -> in
                 raise Busy(f"{place} is being written by {name_of(owner_in(other))}; wait for it, or stop it.")
         number = max(there, default=0) + 1
         if claims.create(number, content):
-            # Two that looked at different times may each have made a claim; whoever sees another's withdraws its own.
+            # Two processes may each have made a claim under another number. The one that sees the other's withdraws
+            # its own, and both try again after a random pause.
             if {**claims.read(), number: content} == {**there, number: content}:
                 for lapsed in there:
                     claims.remove(lapsed)
                 return number
             claims.remove(number)
         time.sleep(random.uniform(0, 0.05))
-    raise Busy(f"Many processes want to write {place} at this moment; try again.")
+    raise Busy(f"Many processes are trying to write {place} at this moment; try again.")

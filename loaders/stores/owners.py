@@ -1,4 +1,4 @@
-"""Who owns a lease: a process, told from all others, and whether it still runs."""
+"""Who owns a lease: how a process is identified, and whether it is still running."""
 
 import json
 import os
@@ -10,21 +10,22 @@ from typing import Any
 
 
 def this_process() -> dict[str, Any]:
-    """What tells this process from all others: host, number, and the time at which it began."""
+    """Return what identifies this process: host, system, number, and the time at which it started."""
     return {"host": platform.node(), "system": system(), "pid": os.getpid(), "started": started(os.getpid())}
 
 
 def system() -> list[str]:
-    """What tells whether a process number means the same here: this boot of the kernel, and its space of numbers."""
+    """Return what must be equal for a process number to mean the same process: the kernel's boot and PID namespace."""
     found = []
+    # Containers may share a host's name and kernel, and still number their processes on their own.
     with suppress(OSError):
         found.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-        found.append(str(Path("/proc/self/ns/pid").readlink()))  # containers may share a host's name and kernel
+        found.append(str(Path("/proc/self/ns/pid").readlink()))
     return found
 
 
 def is_hidden(pid: int) -> bool:
-    """Whether there is such a process, of another user, of which this host tells us nothing else (hidepid)."""
+    """Return whether the process exists but belongs to another user and is not shown to us (mount option hidepid)."""
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -35,7 +36,7 @@ def is_hidden(pid: int) -> bool:
 
 
 def started(pid: int) -> str | None:
-    """When the process began, in the kernel's ticks; None if there is no such process, or it has ended."""
+    """Return when the process started, in the kernel's ticks; None if it does not exist or has ended."""
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -44,7 +45,8 @@ def started(pid: int) -> str | None:
 
 
 def is_dead(owner: Mapping[str, Any]) -> bool:
-    """Whether the owner's process ran here and runs no more; where that cannot be known, it lives."""
+    """Return whether the owner's process ran here and has ended. If that cannot be known, it counts as alive."""
+    # A number is used again for other processes, so that the time of the start must be the same as well.
     here = this_process()
     same = all(owner.get(name) == here[name] for name in ("host", "system")) and here["started"] is not None
     pid = owner.get("pid")
@@ -52,7 +54,7 @@ def is_dead(owner: Mapping[str, Any]) -> bool:
 
 
 def owner_in(content: bytes) -> dict[str, Any]:
-    """Who made the claim; nothing where it cannot be read, as while it is being written."""
+    """Return who made the claim; nothing if it cannot be read, for example while it is being written."""
     try:
         owner = json.loads(content)
     except (ValueError, RecursionError):
@@ -61,7 +63,7 @@ def owner_in(content: bytes) -> dict[str, Any]:
 
 
 def name_of(owner: Mapping[str, Any]) -> str:
-    """The owner as messages name it; what a file claims of its owner may be anything."""
+    """Return the owner's name for messages. A file may hold anything, so that its fields are checked first."""
     pid, host = owner.get("pid"), owner.get("host")
     known = isinstance(pid, int) and isinstance(host, str) and host.isprintable() and len(host) < 256
     return f"process {pid} on {host}" if known else "another process"

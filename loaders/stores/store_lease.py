@@ -1,4 +1,4 @@
-"""The lease on an object store: a claim is an object that the store makes only if its name is free."""
+"""The lease on an object store: a claim is an object that the store creates only if its name is free."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +14,8 @@ BEAT = "beat"
 class StoreClaims:
     """Claims on a store's dataset: objects `lease/1`, …, each with `lease/1.beat`, written at every heartbeat.
 
-    A claim itself is written once, by a conditional write (If-None-Match), and never again: a heartbeat that comes too
-    late can harm nobody.
+    A claim itself is written once, by a conditional write (If-None-Match), and never again. So a heartbeat that comes
+    too late cannot overwrite the claim of a new owner.
     """
 
     def __init__(self, store: Store) -> None:
@@ -32,7 +32,8 @@ class StoreClaims:
         return {number: content for number, content in found.items() if content is not None}
 
     def ages(self) -> dict[int, float]:
-        mark = f"{FOLDER}/now-{token_hex(8)}"  # its time is now, as the store has it
+        # The time of a new object is now, by the store's clock.
+        mark = f"{FOLDER}/now-{token_hex(8)}"
         try:
             self.store.put(mark, b"")
             now = self.store.modified(mark)
@@ -49,17 +50,19 @@ class StoreClaims:
     def create(self, number: int, content: bytes) -> bool:
         name = f"{FOLDER}/{number}"
         if not self.store.conditional:
-            raise NoConditionalWrite("ident3d knows of no conditional writes there")
+            raise NoConditionalWrite("ident3d does not know whether it has conditional writes")
         if not self.store.create(name, content):
             return False
+        # Some servers accept the condition and ignore it. A second write to the same name must fail.
         if self.store.create(name, content + b" "):
             self.remove(number)
-            raise NoConditionalWrite("it overwrites an object where it was asked to make a new one only")
+            raise NoConditionalWrite("it overwrites an object although asked only to create a new one")
         return True
 
     def touch(self, number: int) -> None:
         self.store.put(f"{FOLDER}/{number}.{BEAT}", b"")
-        if self.get(number) is None:  # removed meanwhile: nobody else would remove this
+        # If another owner has removed the claim meanwhile, no one else would remove this heartbeat.
+        if self.get(number) is None:
             self.store.remove(f"{FOLDER}/{number}.{BEAT}")
 
     def remove(self, number: int) -> None:
@@ -71,6 +74,6 @@ class StoreClaims:
 def lease_on_store(
     store: Store, *, beat_seconds: float = BEAT_SECONDS, lapse_seconds: float = LAPSE_SECONDS
 ) -> Iterator[Lease]:
-    """Hold the store's dataset for writing, as `lease` holds a folder; warn where a store has no conditional writes."""
+    """Hold the store's dataset for writing, as `lease` holds a folder. Warn if the store has no conditional writes."""
     with lease_on(store.url, StoreClaims(store), beat_seconds, lapse_seconds) as held:
         yield held

@@ -123,7 +123,7 @@ def something_else(file: h5py.File) -> None:
         (virtual_latents, "from another file, which is not allowed"),
         (group, "holds a link or a group"),
         (other_filter, "another filter than gzip"),
-        (one_chunk, "in another way than one uint8 chunk"),
+        (one_chunk, "one uint8 chunk"),
         (huge, "claims 38,400,000,000 bytes of images"),
         (vast_latents, "claims 43,980,465,111,040 bytes of raw_latents"),
         (missing_chunk, "an image without a chunk"),

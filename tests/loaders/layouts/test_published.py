@@ -160,14 +160,14 @@ def test_stray_files_and_transparency_are_left_out(small: Path, tmp_path: Path) 
 def test_a_split_is_chosen_by_name(small: Path, tmp_path: Path) -> None:
     export(make_dataset(tmp_path / "others", 12, seed=1), tmp_path / "both/testset", **QUIET)
     small.rename(tmp_path / "both/trainset")
-    with pytest.raises(UserError, match=r"several splits \(testset, trainset\): choose one with --split"):
+    with pytest.raises(UserError, match=r"testset, trainset.*--split"):
         bring(tmp_path / "both", tmp_path / "out")
-    with pytest.raises(UserError, match="testset, trainset; choose one with --split, not valid"):
+    with pytest.raises(UserError, match=r"testset, trainset.*--split.*valid"):
         bring(tmp_path / "both", tmp_path / "out", split="valid")
     assert len(ImageDataset(bring(tmp_path / "both", tmp_path / "train", split="train"))) == 9
     assert len(ImageDataset(bring(tmp_path / "both", tmp_path / "test", split="testset"))) == 12
     export(tmp_path / "others", tmp_path / "both/more/testset", **QUIET)
-    with pytest.raises(UserError, match=r"splits there are more/testset, testset, trainset; .* not test\."):
+    with pytest.raises(UserError, match=r"more/testset, testset, trainset.* not test\."):
         bring(tmp_path / "both", tmp_path / "out", split="test")
     assert len(ImageDataset(bring(tmp_path / "both", tmp_path / "more", split="more/testset"))) == 12
 
@@ -414,11 +414,11 @@ def nothing(folder: Path, base: Path) -> Path:
         (same_number, "Image 4 is there twice"),
         (bomb, "larger than Pillow's limit"),
         (huge_bomb, "larger than Pillow's limit"),
-        (not_square, "16×8 RGB, where square RGB"),
-        (other_size, "8×8 RGB, where square RGB"),
+        (not_square, "16×8 RGB"),
+        (other_size, "8×8 RGB"),
         (not_png, "cannot be read"),
         (cut_picture, "cannot be read"),
-        (mixed, "not there for the same classes"),
+        (mixed, "classes of the latents"),
         (nothing, "No published layout was found"),
     ],
 )

@@ -1,6 +1,6 @@
 """How fast pairs come from disk, against one PNG and two single searches at a time, as the papers' code does.
 
-Every variant runs in a process of its own, torch on one thread. Ratios are of pairs a CPU-second, which other work on
+Every variant runs in a separate process, torch on one thread. Ratios are of pairs a CPU-second, which other work on
 the machine does not change; in one process the fastest batch counts.
 """
 
@@ -109,7 +109,7 @@ def bench_loader(
 
 
 def write_pictures(data: ImageDataset, folder: Path) -> None:
-    """Every image as a PNG of its own."""
+    """Write every image as a PNG file."""
     from PIL import Image
 
     folder.mkdir()

@@ -63,12 +63,12 @@ def measure(path: str, pictures: str, variant: Variant, batch: int, batches: int
         for _ in range(batches + 6 * variant.workers):
             size = sum(tensor.nbytes for tensor in next(source))
     steps = []
-    before, begun = cpu_seconds([os.getpid()]), time.perf_counter()
+    before, started = cpu_seconds([os.getpid()]), time.perf_counter()
     for _ in range(batches):
         start = time.process_time()
         next(source)
         steps.append(time.process_time() - start)
-    clock, spent = time.perf_counter() - begun, cpu_seconds([os.getpid()]) - before
+    clock, spent = time.perf_counter() - started, cpu_seconds([os.getpid()]) - before
     # ends the workers
     source.close()
     mean = max(spent / batches, 1e-9)

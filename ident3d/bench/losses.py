@@ -72,7 +72,7 @@ class LossBench:
 
 
 def bench_losses(*, pairs: int = 4096, dim: int = 10, threads: int = 1, repeats: int = 3) -> LossBench:
-    """Measure loss and gradient of `pairs` pairs, each form in a process of its own, the fastest of `repeats`."""
+    """Measure loss and gradient of `pairs` pairs, each form in a separate process, the fastest of `repeats`."""
     if min(pairs, dim, threads, repeats) < 1:
         raise UserError("A loss is measured on at least one pair, dimension, thread and repeat.")
     costs: dict[str, tuple[Cost, Cost]] = {}
@@ -87,7 +87,7 @@ def bench_losses(*, pairs: int = 4096, dim: int = 10, threads: int = 1, repeats:
 
 
 def measured_apart(name: str, form: int, pairs: int, dim: int, threads: int, repeats: int) -> Cost:
-    """Measure one form of a loss in a process of its own."""
+    """Measure one form of a loss in a separate process."""
     cost: Cost = in_own_process(measure, LOSSES[name][form], name == "InfoNCE", pairs, dim, threads, repeats)
     return cost
 

@@ -46,7 +46,7 @@ class Opening:
 
 
 def measure_opening(data: ImageDataset, images: int, batch: int, scratch: Path) -> tuple[Opening, ...]:
-    """Open a synthetic dataset of `images` images, made of the pictures in `data`, in processes of their own."""
+    """Open a synthetic dataset of `images` images, made of the pictures in `data`, in separate processes."""
     path = scratch / "large"
     make_large(data, images, path)
     shards = len(list((path / SHARDS).iterdir()))

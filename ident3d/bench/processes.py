@@ -36,18 +36,18 @@ def served(workers: int) -> Iterator[Served]:
         words = ["scheduler", "--host", "tcp://127.0.0.1:0", "--no-dashboard", "--scheduler-file", str(file)]
         worker = ["worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-dashboard", "--resources", "GPU=1"]
         worker += ["--local-directory", folder]
-        begun = [begin(words), *(begin(worker) for _ in range(workers))]
+        started = [begin(words), *(begin(worker) for _ in range(workers))]
         try:
             end = time.monotonic() + START_SECONDS
             while not file.exists():
-                if time.monotonic() > end or begun[0].poll() is not None:
+                if time.monotonic() > end or started[0].poll() is not None:
                     raise UserError("`dask scheduler` does not start here.")
                 time.sleep(0.05)
             address = json.loads(file.read_text(encoding="utf-8"))["address"]
-            yield Served(address, begun[0].pid, tuple(process.pid for process in begun[1:]))
+            yield Served(address, started[0].pid, tuple(process.pid for process in started[1:]))
         finally:
             # the workers end first: a worker waits for seconds for a scheduler that is gone
-            for ending in (begun[1:], begun[:1]):
+            for ending in (started[1:], started[:1]):
                 for process in ending:
                     process.terminate()
                 for process in ending:

@@ -89,14 +89,14 @@ def render_all(
 
     images = np.empty((len(scene_latents), size, size, 3), np.uint8)
     with Studio(size=size, quality=quality) as studio, progress_bar(len(images), f"{quality} images") as bar:
-        begun = 0.0
+        started = 0.0
         for i, latents in enumerate(scene_latents):
             images[i] = studio.render(latents, seed=seed + i)
             bar.update(1)
             # the first image also loads kernels and builds the scene
             if i == 0:
-                begun = time.process_time()
-        return images, (time.process_time() - begun) / (len(images) - 1)
+                started = time.process_time()
+        return images, (time.process_time() - started) / (len(images) - 1)
 
 
 def bench_render(

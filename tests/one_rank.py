@@ -56,7 +56,7 @@ def gradients(rank: int, world: int, chunk: int) -> dict[str, np.ndarray]:
         model = network()
         ranked = DistributedDataParallel(model) if world > 1 else model
         PRECISION.zero_grad()
-        value = accumulated_backward(ranked, inputs, lambda codes, loss=loss: loss(*codes.chunk(2)).mean(), chunk)
+        value, _ = accumulated_backward(ranked, inputs, lambda codes, loss=loss: loss(*codes.chunk(2)).mean(), chunk)
         found[f"{name} loss"] = value.numpy()
         if name == "anisotropic":
             average_gradients(PRECISION.parameters())

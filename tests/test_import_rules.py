@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "loaders.layouts": (*LATENTS, "loaders.format", "loaders.stores", "loaders.folders", "loaders.datasets"),
     "loaders.batches": (*LATENTS, "loaders.format", "loaders.pairs", "loaders.datasets"),
     "shapes": ("latents", "latents.exact", "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders"),
-    "training.loop": ("loaders.format", "metrics"),
+    "training.loop": ("loaders.format", "loaders.stores", "metrics"),
     "training.losses": ("training.loop",),
     "training.encoders": ("training.loop", "training.losses"),
     "training.views": (),

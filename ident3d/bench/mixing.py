@@ -14,7 +14,7 @@ from ident3d.memory import keep_memory
 from ident3d.progress import progress_bar
 from ident3d.training.loop.devices import torch_threads
 from ident3d.training.mixing.settings import MixingSettings
-from ident3d.training.mixing.train import MixingRun, built, one_step, optimiser_of
+from ident3d.training.mixing.train import MixingRun, build, one_step, optimiser_of
 
 CPU = torch.device("cpu")
 WARM_UP = 1
@@ -99,7 +99,7 @@ def bench_mixing(
 
 def measured(settings: MixingSettings, plain: Loss, steps: int) -> Case:
     """Measure a case; every part is built anew, so that none has warmed another up."""
-    work = built(settings, CPU)
+    work = build(settings, CPU)
     s = work.settings
     # the same run with a bf16 encoder
     narrow = MixingSettings(**s.as_dict() | {"dtype": "bf16"})
@@ -128,21 +128,21 @@ def plain_loop(work: MixingRun, loss: Loss) -> Callable[[int], object]:
 
 
 def our_loop(settings: MixingSettings) -> Callable[[int], object]:
-    work = built(settings, CPU)
+    work = build(settings, CPU)
     optimiser = optimiser_of(work)
     return lambda number: one_step(work, optimiser, number, CPU)
 
 
 def encoder_pass(settings: MixingSettings) -> Callable[[int], object]:
     """The encoder there and back on both views."""
-    work = built(settings, CPU)
+    work = build(settings, CPU)
     x = work.observed(torch.cat(work.sampler.draw(settings.batch, torch.Generator().manual_seed(0))))
     return lambda _: work.encoded(x).sum().backward()  # type: ignore[no-untyped-call]
 
 
 def loss_pass(settings: MixingSettings) -> Callable[[int], object]:
     """The loss there and back on codes of both views."""
-    work = built(settings, CPU)
+    work = build(settings, CPU)
     latents = work.sampler.draw(settings.batch, torch.Generator().manual_seed(0))
     codes = [work.encoded(work.observed(z)).detach().requires_grad_() for z in latents]
     return lambda _: work.loss(codes, latents).backward()

@@ -102,6 +102,6 @@ def train(
         return 130
     # the first rank alone scores and reports
     if rank() == 0:
-        finished = finish(run.path, root=root, device=device, allow_same=allow_same, encoder=given["encoder"])
+        finished = finish(run, root=root, device=device, allow_same=allow_same, encoder=given["encoder"])
         show(finished, as_json, None if as_json else finished.text())
     return 0

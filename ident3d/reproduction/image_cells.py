@@ -141,8 +141,8 @@ def run_cell(
     settings = cell.variant.settings_of(cell.row, cell.seed)
     options: dict[str, Any] = {"device": device, "show_progress": show_progress}
     run = train(paths["train"], settings, out=cell.folder, resume=True, **options)
-    evaluation = evaluate(run.path, paths["test"], encoder=settings.encoder, **options)
-    write_report(run.path, evaluation)
+    evaluation = evaluate(run, paths["test"], encoder=settings.encoder, **options)
+    write_report(run, evaluation)
     facts = recorded(cell) | {"dtype": run.dtype, **run.facts} | {"widths": pair_widths(paths["train"], run)}
     seconds = sum(line["seconds"] for line in read_log(run.path))
     # Last: the result's file says that all before it was done.

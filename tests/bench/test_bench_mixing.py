@@ -9,13 +9,13 @@ from click.testing import CliRunner
 from ident3d.bench.mixing import CASES, CPU
 from ident3d.cli import main
 from ident3d.training.mixing.settings import MixingSettings
-from ident3d.training.mixing.train import built
+from ident3d.training.mixing.train import build
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_both_losses_agree(name: str) -> None:
     change, plain = CASES[name]
-    work = built(MixingSettings(**{"batch": 100, "dim": 4, "encoder": "16x2", **change}), CPU)
+    work = build(MixingSettings(**{"batch": 100, "dim": 4, "encoder": "16x2", **change}), CPU)
     latents = work.sampler.draw(100, torch.Generator().manual_seed(0))
     codes = [work.encoded(work.observed(z)) for z in latents]
     torch.testing.assert_close(plain(*codes).mean(), work.loss(codes, latents), rtol=1e-5, atol=1e-6)

@@ -30,7 +30,7 @@ from ident3d.training.views.pixels import Pixels
 
 EVALUATION_FILE, CODES_FILE, PICTURE_FILE = "evaluation.json", "evaluation-codes.npy", "correlation.png"
 BATCH = 256
-PAPERS_COUNT = 4096
+PAPERS_COUNT = 4096  # images that the papers score
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A run's folder: ``run.json`` says what was asked for, on which data, by which versions, where."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import torch
 
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
+from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.folder import Description
 from ident3d.loaders.format.files import write_json
 from ident3d.training.encoders.image_encoder import Encoder, encoder
@@ -18,13 +19,16 @@ from ident3d.training.loop import checkpoint
 from ident3d.training.loop.recorded import digest, with_new_names
 from ident3d.training.views.pixels import Pixels
 
-FILE = "run.json"
+RUN_FILE = "run.json"
 FORMAT, FORMAT_VERSION = "ident3d-run", 1
 
 
 @dataclass(frozen=True)
 class Run:
-    """An opened run. `data` holds the training set's path, its number of images and its settings."""
+    """An opened run. `data` holds the training set's path, its number of images and its settings.
+
+    `images` is the training set as the run's trainer opened it; None if the run was read from its folder.
+    """
 
     path: Path
     settings: Settings
@@ -32,6 +36,7 @@ class Run:
     pixels: Pixels
     dtype: str
     facts: dict[str, Any]
+    images: ImageDataset | None = field(default=None, compare=False, repr=False)
 
     @property
     def world(self) -> World:
@@ -39,11 +44,12 @@ class Run:
 
     @property
     def latents(self) -> tuple[str, ...]:
-        """The latents that vary, which the codes are scored against."""
+        """Return the latents that vary, which the codes are scored against."""
         return moving_latents(self.world)
 
 
 def data_facts(path: Path, description: Description) -> dict[str, Any]:
+    """Return what ``run.json`` records of the training set."""
     return {
         "path": str(path.absolute()),
         "n": description.n,
@@ -54,6 +60,7 @@ def data_facts(path: Path, description: Description) -> dict[str, Any]:
 
 
 def write_run(run: Run) -> None:
+    """Write ``run.json`` into the run's folder."""
     s = run.pixels
     content: dict[str, object] = {
         "format": FORMAT,
@@ -64,18 +71,18 @@ def write_run(run: Run) -> None:
         "dtype": run.dtype,
         "facts": run.facts,
     }
-    write_json(run.path / FILE, content)
+    write_json(run.path / RUN_FILE, content)
 
 
 def open_run(path: Path | str) -> Run:
     """Read ``run.json``, every field checked."""
     path = Path(path)
-    if not (path / FILE).is_file():
-        raise UserError(f"{path} is not a run's folder: it has no {FILE}.")
+    if not (path / RUN_FILE).is_file():
+        raise UserError(f"{path} is not a run's folder: it has no {RUN_FILE}.")
     try:
-        content = json.loads((path / FILE).read_text(encoding="utf-8"))
+        content = json.loads((path / RUN_FILE).read_text(encoding="utf-8"))
         if content["format"] != FORMAT or content["format_version"] != FORMAT_VERSION:
-            raise UserError(f"{path / FILE} has another format than this ident3d reads.")
+            raise UserError(f"{path / RUN_FILE} has another format than this ident3d reads.")
         settings = Settings.from_dict(content["settings"])
         mean, std = (tuple(map(float, content["pixels"][name])) for name in ("mean", "std"))
         data, facts = content["data"], content["facts"]
@@ -90,12 +97,12 @@ def open_run(path: Path | str) -> Run:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, UserError):
             raise
-        raise UserError(f"{path / FILE} does not say what a run must: {error!r}.") from None
+        raise UserError(f"{path / RUN_FILE} is no valid record of a run: {error!r}.") from None
     return Run(path, settings, data, Pixels(mean, std, settings.size), dtype, facts)
 
 
 def new_encoder(settings: Settings, world: World) -> Encoder:
-    """The settings' encoder with weights that depend on the seed alone."""
+    """Return the settings' encoder with weights that depend on the seed alone."""
     s = settings
     assert s.space is not None
     assert s.dim is not None
@@ -110,14 +117,14 @@ def new_encoder(settings: Settings, world: World) -> Encoder:
 
 
 def trained_encoder(run: Run, own: str | None = None) -> tuple[Encoder, int]:
-    """The run's encoder with its trained weights, ready to evaluate, and the step that they are of.
+    """Return the run's encoder with its trained weights, ready to evaluate, and the step that they are of.
 
-    Where the encoder is somebody's own code, `own` must name it again: no import path is taken from a file.
+    If the encoder is a user's own code, `own` must name it again: no import path is taken from a file.
     """
     if ":" in run.settings.encoder and own != run.settings.encoder:
         raise UserError(
-            f"The encoder of {run.path} is code of its author's own, {run.settings.encoder!r}; if it is yours, "
-            f"say --encoder {run.settings.encoder}."
+            f"The encoder of {run.path} is its author's own code, {run.settings.encoder!r}. If you trust it, give "
+            f"--encoder {run.settings.encoder}."
         )
     model, kept = new_encoder(run.settings, run.world), checkpoint.load(run.path)
     checkpoint.restore(model, kept.part(checkpoint.MODEL), f"encoder {run.settings.encoder}")
@@ -125,6 +132,6 @@ def trained_encoder(run: Run, own: str | None = None) -> tuple[Encoder, int]:
 
 
 def default_name(settings: Settings, data: Path) -> str:
-    """<dataset>-<views>-<space>-<hash of all settings>."""
+    """Return <dataset>-<views>-<space>-<hash of all settings>."""
     views = "supervised" if settings.supervised else settings.cond
     return f"{data.resolve().name}-{views}-{settings.space}-{digest(settings.as_dict())}".replace("*", "x")

@@ -1,4 +1,4 @@
-"""What the trainer's loop works with: the order for a run, checked, and the parts built from it."""
+"""The set-up of a training: a run is started or resumed, and its parts are built."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -22,7 +22,7 @@ from ident3d.loaders.format.files import remove_partial_files
 from ident3d.loaders.stores.lease import Lease, lease
 from ident3d.training.encoders.image_encoder import Encoder, parameter_groups
 from ident3d.training.encoders.output_spaces import OutputSpace
-from ident3d.training.images.run import Run, data_facts, default_name, new_encoder, open_run, write_run
+from ident3d.training.images.run import Run, data_facts, default_name, new_encoder, open_run
 from ident3d.training.images.settings import DTYPES, Settings, moving_latents, with_defaults
 from ident3d.training.images.which_dataset import training_folder
 from ident3d.training.loop import checkpoint
@@ -35,10 +35,13 @@ from ident3d.training.views.views import AugmentedViews, ImageViews, MakeViews, 
 
 SHOWN_PAIRS = 7  # in the report
 
+# The rate of Λ̂, as in the papers, unless the run's own is higher.
+LAMBDA_LR = 1e-3
+
 
 @dataclass(frozen=True)
 class TrainingRequest:
-    """A run that may begin: its folder, its data, its settings, the run that it resumes, if any, and the lease.
+    """A run that may start: its folder, its images, its settings, the run that it resumes, if any, and the lease.
 
     The first rank alone holds the folder's lease.
     """
@@ -56,7 +59,6 @@ class Parts:
     """A run's parts. `network` is the model as the loop calls it, compiled or shared out among ranks."""
 
     run: Run
-    step: int
     loader: Loader
     views: MakeViews
     generator: torch.Generator
@@ -69,7 +71,7 @@ class Parts:
 
 
 @contextmanager
-def opened(
+def start_or_resume(
     data: Path | str | None,
     settings: Settings,
     here: Rank,
@@ -79,9 +81,11 @@ def opened(
     resume: bool,
     allow_same: bool,
 ) -> Iterator[TrainingRequest]:
-    """Check everything that can be checked before anything is written, and hold the run's folder."""
+    """Open the training set and hold the run's folder, with everything checked that can be checked before the start."""
     path, description = training_folder(None if data is None else local_copy(data), root, allow_same=allow_same)
-    images = ImageDataset(path, latents=moving_latents(ImageDataset(path).world))
+    # The one opening of the training set: all that follows, up to the report, is made of these images.
+    images = ImageDataset(path)
+    images = images.with_latents(moving_latents(images.world))
     settings = with_defaults(settings, images.world, images.size, len(images))
     if settings.batch % here.world:
         raise UserError(f"A batch of {settings.batch} cannot be shared out equally among {here.world} ranks.")
@@ -89,7 +93,7 @@ def opened(
         raise UserError("--sync-bn is for several ranks on CUDA, under torchrun.")
     folder = Path(out) if out else data_root(root) / "runs" / default_name(settings, path)
     if is_dataset(folder):
-        raise UserError(f"{folder} is a dataset; a run takes a folder of its own, --out.")
+        raise UserError(f"{folder} is a dataset; give the run another folder by --out.")
     facts, made = data_facts(path, description), not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -99,109 +103,95 @@ def opened(
     try:
         with holding as held:
             if here.first:
-                remove_partial_files(folder)  # of a run that was killed while it saved
+                remove_partial_files(folder)  # a run that was killed while it saved leaves one
             resumed = None
-            if (folder / checkpoint.FILE).exists():  # asked by the lock's holder: another process may just have ended
+            # Only the lease's holder may ask for a checkpoint: another process may have written one until then.
+            if (folder / checkpoint.CHECKPOINT_FILE).exists():
                 if not resume:
                     raise UserError(f"{folder} holds a run already; go on with --resume, or choose another --out.")
                 resumed = open_run(folder)
                 check_same(resumed, settings, facts)
             yield TrainingRequest(folder, images, facts, settings, resumed, held)
     finally:
-        if made:  # and nothing was written: a folder that holds something is not removed
+        # A run that was refused leaves no folder behind; one that holds something is not removed.
+        if made:
             with suppress(OSError):
                 folder.rmdir()
 
 
 def check_same(run: Run, settings: Settings, data: dict[str, Any]) -> None:
-    """A run goes on with the settings and the data that it began with; a constant rate may take more steps."""
+    """Raise UserError unless a run goes on with its own settings and data; a constant rate may take more steps."""
     ours, theirs = settings.as_dict(), run.settings.as_dict()
     if settings.schedule == "constant" and settings.steps >= run.settings.steps:
         ours["steps"] = theirs["steps"]
     if found := differences(theirs, ours):
-        raise UserError(f"{run.path} was begun with other settings ({'; '.join(found)}).")
+        raise UserError(f"{run.path} was started with other settings ({'; '.join(found)}).")
     if data["shards_sha256"] != run.data["shards_sha256"]:
-        raise UserError(f"{run.path} was begun on other images than {data['path']} holds now.")
+        raise UserError(f"{run.path} was started on other images than {data['path']} holds now.")
 
 
-def built(order: TrainingRequest, here: Rank, workers: int | None) -> Parts:
-    """The parts of a new run, or of one that stands where its checkpoint does."""
-    s, device = order.settings, here.device
-    pixels = Pixels(order.images.mean, order.images.std, s.size)
+def build(request: TrainingRequest, here: Rank, workers: int | None) -> Parts:
+    """Return the parts of a run at its first step. Nothing is written."""
+    s, device, images = request.settings, here.device, request.images
+    assert s.loss is not None
+    assert s.dim is not None
+    pixels = Pixels(images.mean, images.std, s.size)
     generator = torch.Generator()  # for augmentations; each step seeds it
-    loader = loader_for(order, here, workers)
-    data = (order.resumed.data if order.resumed else order.data) | {"first_pairs": first_pairs(loader)}
-    model = on_device(new_encoder(s, order.images.world), device)
-    objective = Objective(s).to(device)
+    source = images if s.images_alone else PairDataset(images, **pairing(s, images.world))
+    data = (request.resumed.data if request.resumed else request.data) | {"first_pairs": first_pairs(source)}
+    share = s.batch // here.world
+    loader = make_loader(source, share, workers=workers, seed=s.seed, rank=here.rank, world_size=here.world)
+    model = on_device(new_encoder(s, images.world), device)
+    objective = Objective(
+        s.loss, s.dim, space=str(s.space), p=s.model_p, tau=s.tau, alpha=s.alpha, negatives=s.negatives, seed=s.seed
+    ).to(device)
     rates: dict[type[nn.Module], float] = {OutputSpace: s.space_lr} if s.space_lr else {}
     groups = parameter_groups(model, s.lr, rates)
     if own := list(objective.parameters()):
-        groups.append({"params": own, "lr": max(s.lr, 1e-3)})  # Λ̂'s rate in the papers
-    optimiser = torch.optim.Adam(groups, fused=device.type in ("cpu", "cuda"))
-    scaler = torch.amp.GradScaler(device.type, enabled=False)
-    step, resumed = 0, order.resumed
-    if resumed:
-        run = replace(resumed, settings=s, data=data)
-        check_dtype(run.dtype, device, pixels.size or order.images.size)  # it may have begun on a GPU
+        groups.append({"params": own, "lr": max(s.lr, LAMBDA_LR)})
+    if request.resumed:
+        # The run may have started on a GPU, in a format that this device lacks.
+        check_dtype(request.resumed.dtype, device, pixels.size or images.size)
+        run = replace(request.resumed, settings=s, data=data, images=images)
     else:
-        run = Run(order.path, s, data, pixels, dtype_here(s, model, pixels, device), circumstances(device))
-    if run.dtype == "fp16":
-        scaler = torch.amp.GradScaler(device.type)
-    if resumed:
-        kept = checkpoint.load(run.path)
-        checkpoint.restore(model, kept.part(checkpoint.MODEL), f"encoder {s.encoder}")
-        checkpoint.restore(objective, kept.part(checkpoint.OBJECTIVE), f"loss {s.loss}")
-        checkpoint.restore_optimiser(optimiser, kept.part(checkpoint.OPTIMISER))
-        loader.load_state_dict(kept.loader | {"rank": here.rank})
-        if scaler.is_enabled():
-            scaler.load_state_dict(kept.scaler)
-        step = kept.step
-    if here.first:
-        write_run(run)
+        dtype = dtype_here(s, model, pixels, device)
+        run = Run(request.path, s, data, pixels, dtype, circumstances(device), images)
     return Parts(
         run=run,
-        step=step,
         loader=loader,
         views=views_for(s, pixels, generator),
         generator=generator,
         model=model,
         network=network_of(model, s, here),
         objective=objective,
-        optimiser=optimiser,
+        optimiser=torch.optim.Adam(groups, fused=device.type in ("cpu", "cuda")),
         rates=[group["lr"] for group in groups],
-        scaler=scaler,
+        scaler=torch.amp.GradScaler(device.type, enabled=run.dtype == "fp16"),
     )
 
 
-def loader_for(order: TrainingRequest, here: Rank, workers: int | None) -> Loader:
-    s = order.settings
-    return make_loader(
-        order.images if s.images_alone else pair_dataset(order.data["path"], s, order.images.world),
-        s.batch // here.world,
-        workers=workers,
-        seed=s.seed,
-        rank=here.rank,
-        world_size=here.world,
-    )
+def restore(work: Parts, here: Rank) -> int:
+    """Copy the folder's checkpoint into the parts, and return the step that it stands at."""
+    s = work.run.settings
+    names = {"encoder": s.encoder, "loss": str(s.loss)}
+    kept = checkpoint.restore_all(work.run.path, work.model, work.objective, work.optimiser, **names)
+    work.loader.load_state_dict(kept.loader | {"rank": here.rank})
+    if work.scaler.is_enabled():
+        work.scaler.load_state_dict(kept.scaler)
+    return kept.step
 
 
-def first_pairs(loader: Loader) -> list[tuple[int, int]]:
+def first_pairs(source: ImageDataset | PairDataset) -> list[tuple[int, int]]:
     """Return the numbers of anchor and positive of a run's first pairs, for run.json; none for a run without pairs."""
     # The report shows these pairs. It would have to search for them again if they were not written down.
-    dataset = loader.fetch.dataset
-    if not isinstance(dataset, PairDataset):
+    if not isinstance(source, PairDataset):
         return []
-    drawn = dataset.sampler.pairs(np.arange(SHOWN_PAIRS))
+    drawn = source.sampler.pairs(np.arange(SHOWN_PAIRS))
     return list(zip(drawn.anchor.tolist(), drawn.positive.tolist(), strict=True))
 
 
-def pair_dataset(path: Path | str, s: Settings, world: World) -> PairDataset:
-    """The pairs that the settings ask for."""
-    return PairDataset(path, **pairing(s, world), latents=moving_latents(world))
-
-
 def pairing(s: Settings, world: World) -> dict[str, Any]:
-    """How pairs are drawn and matched. On the periodic variant vmf is for the sphere, with a normal on the box."""
+    """Return PairDataset's arguments. On the periodic variant vmf is for the sphere, with a normal on the box."""
     both = world.periodic and s.cond == "vmf"
     shape = {} if s.cond_p is None else {"p": s.cond_p}
     return shape | {
@@ -216,13 +206,14 @@ def pairing(s: Settings, world: World) -> dict[str, Any]:
 
 
 def views_for(s: Settings, pixels: Pixels, generator: torch.Generator) -> MakeViews:
+    """Return what makes the encoder's views of a batch: pairs, augmentations, or the images as they are."""
     if s.supervised:
         return ImageViews(pixels)
     return AugmentedViews(pixels, augmentation(s.augment), generator) if s.images_alone else PairViews(pixels)
 
 
 def dtype_here(s: Settings, model: Encoder, pixels: Pixels, device: torch.device) -> str:
-    """The precision that every rank uses."""
+    """Return the number format that every rank uses: the first rank's choice, which may hang on its clock."""
     size = pixels.size or 1
     images = torch.randn(min(2 * s.batch, 64), 3, size, size, device=device).to(memory_format=torch.channels_last)
     chosen, _ = choose_dtype(s.dtype, model, images)
@@ -230,11 +221,13 @@ def dtype_here(s: Settings, model: Encoder, pixels: Pixels, device: torch.device
 
 
 def network_of(model: Encoder, s: Settings, here: Rank) -> nn.Module:
+    """Return the model as the loop calls it: compiled, or shared out among ranks."""
     network: nn.Module = model
     if s.sync_bn:
         network = nn.SyncBatchNorm.convert_sync_batchnorm(network)  # type: ignore[no-untyped-call]
     if here.world > 1:
         network = DistributedDataParallel(network, [here.device] if here.device.type == "cuda" else None)
     if s.compile:
-        network.compile()  # in place: what it is, a DistributedDataParallel or not, still shows
+        # In place, so that accumulation still sees whether it is a DistributedDataParallel.
+        network.compile()
     return network

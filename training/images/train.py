@@ -1,24 +1,25 @@
-"""The trainer: one loop for every row of the papers' tables, for a researcher's own encoder and loss as well."""
+"""The trainer on images: one loop for every row of the papers' tables, and for a user's own encoder and loss."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ident3d.errors import UserError
 from ident3d.memory import keep_memory, memory_advice
 from ident3d.training.encoders.output_spaces import Box, Sphere
-from ident3d.training.images.run import Run
+from ident3d.training.images.run import Run, write_run
 from ident3d.training.images.settings import Settings
-from ident3d.training.images.setup import Parts, built, opened
+from ident3d.training.images.setup import Parts, build, restore, start_or_resume
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.accumulation import accumulated_backward
-from ident3d.training.loop.devices import joined_ranks
+from ident3d.training.loop.devices import Rank, joined_ranks
 from ident3d.training.loop.dtype import autocast
-from ident3d.training.loop.log import Log, batch_scores, check_finite, collapsed
+from ident3d.training.loop.log import Log
+from ident3d.training.loop.recording import Step, check_intervals, recorded
 from ident3d.training.loop.steps import rate_factor, seed_of, set_rates
 from ident3d.training.loop.stopping import stoppable
 from ident3d.training.losses.gather import average_gradients
@@ -42,7 +43,7 @@ def train(
     tensorboard: bool = False,
     show_progress: bool = True,
 ) -> Run:
-    """Train an encoder on a folder's pairs, augmented images or latents; returns the run, whose folder is `out`.
+    """Train an encoder on a folder's pairs, augmented images or latents. Return the run, whose folder is `out`.
 
     `data` is by default the newest complete training set below the data root. With `resume` a run goes on where its
     checkpoint stands, on one device to the very bits that an uninterrupted run ends with. An interrupt ends it after
@@ -72,87 +73,84 @@ def train(
         >>> run.path.name, run.settings.loss
         ('first', 'delta')
     """
-    if min(save_every, log_every) < 1:
-        raise UserError("--save-every and --log-every are at least 1 step.")
+    check_intervals(save_every, log_every)
     keep_memory()
     with ExitStack() as stack:
+        # ---- Set up. Files are written by start_or_resume, which makes the folder, and by write_run.
         stack.enter_context(memory_advice(SMALLER))
         here = stack.enter_context(joined_ranks(device))
-        order = stack.enter_context(
-            opened(data, settings, here, out=out, root=root, resume=resume, allow_same=allow_same)
+        request = stack.enter_context(
+            start_or_resume(data, settings, here, out=out, root=root, resume=resume, allow_same=allow_same)
         )
         asked_to_stop = stack.enter_context(stoppable(here.world == 1))
-        work = built(order, here, workers)
-        run, first = work.run, work.step
-        s, batches, saved = run.settings, endless(work.loader), first
+        work = build(request, here, workers)
+        run, s = work.run, work.run.settings
+        first = restore(work, here) if request.resumed else 0
+        if here.first:
+            write_run(run)
         log = Log(run.path if here.first else None, first, s.steps, show=show_progress, tensorboard=tensorboard)
         stack.callback(log.close)
-        if resume and not order.resumed:
-            log.say(f"{run.path} held no run to go on with; this one begins.")
-        codes = torch.empty(0)
-        for step in range(first, s.steps):
-            batch = next(batches)
-            torch.manual_seed(seed_of(s.seed, step, here.rank))  # after the loader, which draws when an epoch begins
-            work.generator.manual_seed(seed_of(s.seed, step, here.rank))
-            images, latents = work.views(batch, here.device)
-            set_rates(work.optimiser, work.rates, rate_factor(s.schedule, s.steps, step))
+        if resume and not request.resumed:
+            log.note(f"{run.path} held no run to go on with; a new one starts.")
 
-            def loss_of(all_codes: Tensor, latents: tuple[Tensor, ...] = latents) -> Tensor:
-                nonlocal codes
-                codes = all_codes.detach()
-                scaled: Tensor = work.scaler.scale(work.objective(all_codes, latents))
-                return scaled
-
-            work.optimiser.zero_grad()
-            loss = accumulated_backward(
-                work.network,
-                torch.cat(images),
-                loss_of,
-                s.chunk or len(images) * s.batch,
-                forward_context=lambda: autocast(run.dtype, here.device),
-            )
-            average_gradients(work.objective.parameters())
-            loss = loss / work.scaler.get_scale()
-            work.scaler.step(work.optimiser)
-            work.scaler.update()
-
-            done = step + 1
-            stop = asked_to_stop()
-            to_save = done % save_every == 0 or done == s.steps or stop
-            if to_save or done % log_every == 0 or done == first + 1:
-                if order.held:
-                    order.held.check()
-                check_finite(float(loss), done, saved)
-                own = codes[: len(latents[0])]
-                if collapsed(codes):
-                    log.say_once(f"By step {done:,} all codes are the same: the encoder has collapsed.")
-                rate = s.lr * rate_factor(s.schedule, s.steps, step)
-                values = {"loss": float(loss), "lr": rate, **batch_scores(latents[0], own), **space_facts(work)}
-                log.record(done, s.batch, values)
+        # ---- Bookkeeping: a line of the log and a checkpoint, whenever one is due.
+        for step, to_save in recorded(
+            steps_of(work, first, here), log, first=first, last=s.steps, save_every=save_every, log_every=log_every,
+            lease=request.held, asked_to_stop=asked_to_stop,
+        ):  # fmt: skip
+            rate = s.lr * rate_factor(s.schedule, s.steps, step.done - 1)
+            log.record(step.done, s.batch, {"lr": rate, **step.figures(), **space_facts(work)})
             if to_save and here.first:
-                save(work, done)
-                saved = done
-            log.bar.update()
-            if stop and done < s.steps:
-                raise KeyboardInterrupt
+                state = checkpoint.state_of(
+                    step.done, work.model, work.objective, work.optimiser, work.loader.state_dict(),
+                    work.scaler.state_dict(),
+                )  # fmt: skip
+                checkpoint.save(run.path, state)
         return run
 
 
-def save(work: Parts, step: int) -> None:
-    state = checkpoint.state_of(
-        step, work.model, work.objective, work.optimiser, work.loader.state_dict(), work.scaler.state_dict()
-    )
-    checkpoint.save(work.run.path, state)
+def steps_of(work: Parts, first: int, here: Rank) -> Iterator[Step]:
+    """Take the steps from the first to the last, one each time that the next is asked for."""
+    s, batches = work.run.settings, endless(work.loader)
+    for step in range(first, s.steps):
+        # ---- One step: a batch, its views, codes, loss, gradients, new weights.
+        batch = next(batches)
+        # A resumed run must draw what it would have drawn. So each step seeds every generator anew, after the loader,
+        # which draws when an epoch begins.
+        torch.manual_seed(seed_of(s.seed, step, here.rank))
+        work.generator.manual_seed(seed_of(s.seed, step, here.rank))
+        images, latents = work.views(batch, here.device)
+        set_rates(work.optimiser, work.rates, rate_factor(s.schedule, s.steps, step))
+        work.optimiser.zero_grad()
+        loss, codes = accumulated_backward(
+            work.network,
+            torch.cat(images),
+            partial(scaled_loss, work, latents),
+            s.chunk or len(images) * s.batch,
+            forward_context=partial(autocast, work.run.dtype, here.device),
+        )
+        # DistributedDataParallel averages the encoder's gradients alone, not those of what the loss learns.
+        average_gradients(work.objective.parameters())
+        loss = loss / work.scaler.get_scale()
+        work.scaler.step(work.optimiser)
+        work.scaler.update()
+        yield Step(step + 1, loss, latents[0], codes)
+
+
+def scaled_loss(work: Parts, latents: tuple[Tensor, ...], codes: Tensor) -> Tensor:
+    """Return the loss, scaled up if the gradients are fp16, in which small ones would vanish."""
+    scaled: Tensor = work.scaler.scale(work.objective(codes, latents))
+    return scaled
 
 
 def endless(loader: Any) -> Iterator[Any]:
-    """Epoch after epoch."""
+    """Yield the loader's batches, epoch after epoch."""
     while True:
         yield from loader
 
 
 def space_facts(work: Parts) -> dict[str, float]:
-    """The mean bound and radius of the output space, and the range of Λ̂, where there are any."""
+    """Return the mean bound and radius of the output space, and the range of Λ̂, if there are any."""
     facts: dict[str, float] = {}
     for part in work.model.space.modules():
         if isinstance(part, Box):

@@ -24,8 +24,8 @@ def accumulated_backward(
     chunk: int,
     *,
     forward_context: Callable[[], AbstractContextManager[Any]] = nullcontext,
-) -> Tensor:
-    """Add the gradients of loss(model(inputs)) to the parameters, `chunk` inputs at a time; returns the loss.
+) -> tuple[Tensor, Tensor]:
+    """Add the gradients of loss(model(inputs)) to the parameters, `chunk` inputs at a time. Return the loss and codes.
 
     inputs (N, ...) → codes (N, d), all of which `loss` gets at once. Exact for models without batch statistics: a batch
     norm has those of its chunk, and updates its running ones once. Random layers see the same draws in both passes.
@@ -37,12 +37,13 @@ def accumulated_backward(
             codes = model(inputs)
         value = loss(codes)
         value.backward()  # type: ignore[no-untyped-call]
-        return value.detach()
+        return value.detach(), codes.detach()
     devices = [inputs.device] if inputs.device.type == "cuda" else []
     states: list[Sequence[Tensor]] = []
     parts: list[Tensor] = []
     with torch.no_grad(), untracked_statistics(model), forward_context():
         for part in chunks:
+            # a random layer must draw the same again in the second pass
             states.append((torch.get_rng_state(), *map(torch.cuda.get_rng_state, devices)))
             parts.append(model(part))
     codes = torch.cat(parts).requires_grad_()
@@ -53,7 +54,8 @@ def accumulated_backward(
     for i, (part, state, gradient) in enumerate(zip(chunks, states, torch.split(codes.grad, chunk), strict=True)):
         with ExitStack() as stack:
             if isinstance(model, DistributedDataParallel) and i < len(chunks) - 1:
-                stack.enter_context(model.no_sync())  # ranks exchange gradients once a step
+                # Ranks exchange gradients with the last part alone: once a step.
+                stack.enter_context(model.no_sync())
             stack.enter_context(torch.random.fork_rng(devices))
             torch.set_rng_state(state[0])
             for device, on_device in zip(devices, state[1:], strict=True):
@@ -61,12 +63,12 @@ def accumulated_backward(
             with forward_context():
                 again = model(part)
             again.backward(gradient)
-    return value.detach()
+    return value.detach(), codes.detach()
 
 
 @contextmanager
 def untracked_statistics(model: nn.Module) -> Iterator[None]:
-    """Batch norms normalise as ever, but leave their running statistics alone."""
+    """Keep every batch norm from updating its running statistics; it normalises as before."""
     tracking = [module for module in model.modules() if isinstance(module, _BatchNorm) and module.track_running_stats]
     for module in tracking:
         module.track_running_stats = False

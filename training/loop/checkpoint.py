@@ -18,9 +18,10 @@ from torch.optim import Optimizer
 from ident3d.errors import UserError
 from ident3d.loaders.format.files import write_atomically
 
-FILE = "checkpoint.safetensors"
+CHECKPOINT_FILE = "checkpoint.safetensors"
 MODEL, OBJECTIVE, OPTIMISER = "model.", "objective.", "optimiser."
-MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # what Adam keeps for each parameter
+# what Adam keeps for each parameter
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ def state_of(
     loader: dict[str, Any],
     scaler: dict[str, Any],
 ) -> Checkpoint:
+    """Return what a checkpoint keeps of a run's parts."""
     tensors = {MODEL + name: value for name, value in model.state_dict().items()}
     tensors |= {OBJECTIVE + name: value for name, value in objective.state_dict().items()}
     for number, moments in optimiser.state_dict()["state"].items():
@@ -52,31 +54,27 @@ def state_of(
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
-    """Replace the folder's checkpoint in one go; where that fails, the one before is intact."""
+    """Replace the folder's checkpoint in one go. If that fails, the one before is intact."""
     state = {"step": checkpoint.step, "loader": checkpoint.loader, "scaler": checkpoint.scaler}
-    if bad := next((name for name, value in checkpoint.tensors.items() if not finite(value)), None):
+    if bad := next((name for name, value in checkpoint.tensors.items() if not value.isfinite().all()), None):
         raise UserError(
             f"After step {checkpoint.step:,} {bad} is not finite and is not saved; try a lower --lr, or --dtype fp32."
         )
-    # channels-last weights lose their strides here, and get them back when they are copied into the model
+    # Channels-last weights lose their strides here, and get them back when they are copied into the model.
     tensors = {name: value.detach().cpu().contiguous().clone() for name, value in checkpoint.tensors.items()}
     try:
-        write_atomically(folder / FILE, safetensors.torch.save(tensors, {"ident3d": json.dumps(state)}))
+        write_atomically(folder / CHECKPOINT_FILE, safetensors.torch.save(tensors, {"ident3d": json.dumps(state)}))
     except OSError as error:
-        kept = "the last checkpoint is intact" if (folder / FILE).exists() else "there is no checkpoint yet"
+        kept = "the last checkpoint is intact" if (folder / CHECKPOINT_FILE).exists() else "there is no checkpoint yet"
         raise UserError(
             f"The checkpoint of step {checkpoint.step:,} cannot be written to {folder} ({error.strerror}); {kept}. "
             "Make room, and go on with --resume."
         ) from error
 
 
-def finite(value: Tensor) -> bool:
-    return bool(value.isfinite().all())
-
-
 def load(folder: Path) -> Checkpoint:
-    """The folder's checkpoint."""
-    path = folder / FILE
+    """Return the folder's checkpoint, every field checked."""
+    path = folder / CHECKPOINT_FILE
     if not path.is_file():
         raise UserError(f"{folder} has no checkpoint.")
     try:
@@ -93,8 +91,19 @@ def load(folder: Path) -> Checkpoint:
     return Checkpoint(step, tensors, loader, scaler)
 
 
+def restore_all(
+    folder: Path, model: nn.Module, objective: nn.Module, optimiser: Optimizer, *, encoder: str, loss: str
+) -> Checkpoint:
+    """Copy the folder's checkpoint into a run's parts and return it. The names of encoder and loss are for errors."""
+    kept = load(folder)
+    restore(model, kept.part(MODEL), f"encoder {encoder}")
+    restore(objective, kept.part(OBJECTIVE), f"loss {loss}")
+    restore_optimiser(optimiser, kept.part(OPTIMISER))
+    return kept
+
+
 def restore(module: nn.Module, tensors: dict[str, Tensor], what: str) -> None:
-    """Copy tensors into a module that must have exactly these, or say where the architectures differ."""
+    """Copy tensors into a module that must have exactly these. Raise UserError for the first that differs."""
     own = module.state_dict()
     missing, unexpected = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
     other = [name for name in own.keys() & tensors.keys() if own[name].shape != tensors[name].shape]
@@ -106,11 +115,12 @@ def restore(module: nn.Module, tensors: dict[str, Tensor], what: str) -> None:
 
 
 def restore_optimiser(optimiser: Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Adam's moments, of their parameters' shapes; rates are functions of the step and the settings.
+    """Give Adam its moments back, of its parameters' shapes; rates are functions of the step and the settings.
 
-    A parameter that no loss has reached has none. The fused optimiser looks at no shape: a tensor that is too small
-    would be read, and written, beyond its end.
+    A parameter that no loss has reached has none.
     """
+    # The fused optimiser does not look at shapes: it would read and write beyond the end of a tensor that is too
+    # small. So a damaged or foreign checkpoint has to be refused here.
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     reached = {name.partition(".")[0] for name in tensors}
     wanted = {
@@ -126,7 +136,7 @@ def restore_optimiser(optimiser: Optimizer, tensors: dict[str, Tensor]) -> None:
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
         number, _, moment = name.partition(".")
-        images = value.ndim == 4  # of a convolution, whose weights are channels-last
-        layout = torch.channels_last if images else torch.contiguous_format
+        # A convolution's weights (four dimensions) are channels-last, and their moments have to lie as they do.
+        layout = torch.channels_last if value.ndim == 4 else torch.contiguous_format
         state.setdefault(int(number), {})[moment] = value.contiguous(memory_format=layout)
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

@@ -1,4 +1,4 @@
-"""What a run says while it trains: a progress bar, a line of JSON now and then, TensorBoard on request."""
+"""What a run reports while it trains: a progress bar, a line of JSON now and then, TensorBoard on request."""
 
 import json
 import math
@@ -15,24 +15,25 @@ from ident3d.loaders.format.files import write_atomically
 from ident3d.metrics import linear_r2, mcc
 from ident3d.progress import progress_bar
 
-FILE = "metrics.jsonl"
-COLLAPSED = 1e-4  # spread of the codes over their size
+LOG_FILE = "metrics.jsonl"
+# Codes whose spread is a smaller share of their size are all the same but for rounding.
+COLLAPSED = 1e-4
 
 
 class Log:
     """metrics.jsonl and the bar of a run that stands at step `first`; lines of steps to be done again are dropped."""
 
     def __init__(self, folder: Path | None, first: int, steps: int, *, show: bool, tensorboard: bool) -> None:
-        self.folder, self.step, self.told = folder, first, False
+        self.folder, self.step, self.noted = folder, first, False
         self.clock, self.cpu = time.perf_counter(), time.process_time()
         self.bar = progress_bar(steps, "steps", initial=first, show=show and folder is not None)
         self.board = board(folder) if tensorboard and folder else None
         if folder:
             kept = [line for line in read_log(folder) if line["step"] <= first]
-            write_atomically(folder / FILE, "".join(json.dumps(line) + "\n" for line in kept).encode())
+            write_atomically(folder / LOG_FILE, "".join(json.dumps(line) + "\n" for line in kept).encode())
 
     def record(self, step: int, pairs: int, values: Mapping[str, Any]) -> None:
-        """One line: the values, pairs (or images) per second since the last line, and the bar beside it."""
+        """Append one line: the values, and pairs (or images) per second since the last line; show them at the bar."""
         if not self.folder:
             return
         now, cpu = time.perf_counter(), time.process_time()
@@ -40,7 +41,7 @@ class Log:
         seconds = {"seconds": round(now - self.clock, 4), "cpu_seconds": round(cpu - self.cpu, 4)}
         line = {"step": step, **values, "per_second": round(per_second, 2), **seconds}
         self.step, self.clock, self.cpu = step, now, cpu
-        with (self.folder / FILE).open("a", encoding="utf-8") as file:
+        with (self.folder / LOG_FILE).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         shown = {"loss": "loss", "r2": "R²", "mcc": "MCC"}
         figures = {label: f"{values[name]:.3f}" for name, label in shown.items() if values.get(name) is not None}
@@ -50,16 +51,16 @@ class Log:
                 if isinstance(value, float):
                     self.board.add_scalar(name, value, step)
 
-    def say(self, sentence: str) -> None:
-        """A sentence above the bar."""
+    def note(self, sentence: str) -> None:
+        """Write a sentence above the bar."""
         if self.folder:
             self.bar.write(f"Note: {sentence}")
 
-    def say_once(self, sentence: str) -> None:
-        """The first such sentence of a run."""
-        if not self.told:
-            self.told = True
-            self.say(sentence)
+    def note_once(self, sentence: str) -> None:
+        """Write the first such sentence of a run, and no other."""
+        if not self.noted:
+            self.noted = True
+            self.note(sentence)
 
     def close(self) -> None:
         self.bar.close()
@@ -68,8 +69,8 @@ class Log:
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl; one that a kill cut short is none."""
-    path = folder / FILE
+    """Return the lines of metrics.jsonl, without one that a kill cut short."""
+    path = folder / LOG_FILE
     found = []
     for text in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
         try:
@@ -90,7 +91,7 @@ def board(folder: Path) -> Any:
 
 
 def batch_scores(latents: Tensor, codes: Tensor) -> dict[str, float | None]:
-    """R² and MCC of a batch's codes; None for a batch of too few rows to say anything."""
+    """Return R² and MCC of a batch's codes; None if the batch has too few rows for them to mean anything."""
     z, h = latents.detach().double().cpu().numpy(), codes.detach().double().cpu().numpy()
     if len(z) <= 3 * h.shape[1] or not torch.isfinite(codes).all():
         return {"r2": None, "mcc": None}
@@ -98,7 +99,7 @@ def batch_scores(latents: Tensor, codes: Tensor) -> dict[str, float | None]:
 
 
 def check_finite(loss: float, step: int, last_saved: int) -> None:
-    """End a run whose loss is no number, before such weights are saved."""
+    """Raise UserError if the loss is no finite number, before such weights are saved."""
     if math.isfinite(loss):
         return
     kept = f"the checkpoint of step {last_saved:,} is intact" if last_saved else "no checkpoint was written yet"
@@ -106,6 +107,6 @@ def check_finite(loss: float, step: int, last_saved: int) -> None:
 
 
 def collapsed(codes: Tensor) -> bool:
-    """Whether all codes of a batch are the same but for rounding."""
+    """Return whether all codes of a batch are the same but for rounding."""
     codes = codes.detach().float()
     return len(codes) > 1 and bool(codes.std(0).max() <= COLLAPSED * codes.abs().max())

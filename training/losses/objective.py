@@ -1,8 +1,8 @@
-"""What is minimised: a loss by name or import path, with everybody's codes as negatives."""
+"""What is minimised: a loss by name or import path, with the codes of all ranks as negatives."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -14,82 +14,78 @@ from ident3d.training.losses.contrastive import alignment_uniformity, delta_cont
 from ident3d.training.losses.gather import first_row, gather
 from ident3d.training.losses.regression import mean_squared_error
 
+PairLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
-class LossSettings(Protocol):
-    """What an objective wants to know of a run's settings."""
 
-    @property
-    def loss(self) -> str | None: ...
-    @property
-    def dim(self) -> int | None: ...
-    @property
-    def space(self) -> str | None: ...
-    @property
-    def model_p(self) -> float | None: ...
-    @property
-    def tau(self) -> float: ...
-    @property
-    def negatives(self) -> str: ...
-    @property
-    def alpha(self) -> float: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def supervised(self) -> bool: ...
+def make_loss(name: str, *, p: float = 2.0, tau: float = 1.0, alpha: float = 0.5, negatives: str = "batch") -> PairLoss:
+    """Return the loss of that name without parameters of its own: codes z, z̃ (B, d) → one value per anchor.
+
+    `negatives` is "batch" (all anchors, the anchor itself among them) or "others" (all but itself).
+    """
+
+    def own_row(z: Tensor) -> int | None:
+        return first_row(z) if negatives == "others" else None
+
+    losses: dict[str, PairLoss] = {
+        "infonce": lambda z, z_tilde: info_nce(z, z_tilde, gather(z), tau=tau, first_row=own_row(z)),
+        "delta": lambda z, z_tilde: delta_contrastive(z, z_tilde, gather(z), p=p, tau=tau, first_row=own_row(z)),
+        "au": lambda z, z_tilde: alignment_uniformity(z, z_tilde, gather(z), alpha=alpha, p=p),
+        "simclr": lambda z, z_tilde: two_view_info_nce(
+            z, z_tilde, (gather(z), gather(z_tilde)), first_row=first_row(z), tau=tau
+        ),
+    }
+    return losses[name]
 
 
 class Objective(nn.Module):
-    """Codes of all views, one after another (views · B, d), and their latents → the mean loss."""
+    """Codes of all views, one after another (views · B, d), and their latents → the mean loss.
 
-    def __init__(self, settings: LossSettings) -> None:
+    With the loss aninfonce it learns `precision`, the diagonal Λ̂ (dim,); with a user's own it holds that as `own`.
+    """
+
+    def __init__(
+        self, loss: str, dim: int, *, space: str, p: float | None, tau: float, alpha: float, negatives: str, seed: int
+    ) -> None:
         super().__init__()
-        s = settings
-        assert s.loss is not None
-        assert s.dim is not None
-        self.settings, self.name = settings, s.loss
-        self.precision: nn.Module | None = (
-            Precision(s.dim, generator=torch.Generator().manual_seed(s.seed)) if s.loss == "aninfonce" else None
-        )
-        self.own = own_loss(s.loss) if ":" in s.loss else None
+        self.name, self.on_sphere = loss, space == "sphere"
+        self.precision: nn.Module | None = None
+        self.own: Callable[..., Any] | None = None
+        self.pair_loss: PairLoss | None = None
+        if ":" in loss:
+            self.own = own_loss(loss)
+        elif loss == "aninfonce":
+            self.precision = Precision(dim, generator=torch.Generator().manual_seed(seed))
+        elif loss != "mse":
+            self.pair_loss = make_loss(loss, p=p or 2.0, tau=tau, alpha=alpha, negatives=negatives)
 
     def forward(self, codes: Tensor, latents: Sequence[Tensor]) -> Tensor:
-        return self.per_anchor(codes, latents).mean()
-
-    def per_anchor(self, codes: Tensor, latents: Sequence[Tensor]) -> Tensor:
-        s = self.settings
-        if s.supervised:
-            if self.own is not None:
-                return self.of_own(codes, codes, latents[0])
-            return mean_squared_error(codes, latents[0])
+        """Return the mean over anchors. Supervised training has one view, and compares codes with latents."""
+        if len(latents) == 1:
+            found = mean_squared_error(codes, latents[0]) if self.own is None else self.of_own(codes, codes, latents[0])
+            return found.mean()
         z, z_tilde = codes.chunk(2)
-        own_row = first_row(z) if s.negatives == "others" else None
-        if self.name == "infonce":
-            return info_nce(z, z_tilde, gather(z), tau=s.tau, first_row=own_row)
-        if self.name == "delta":
-            return delta_contrastive(z, z_tilde, gather(z), p=s.model_p or 2.0, tau=s.tau, first_row=own_row)
-        if self.name == "au":
-            return alignment_uniformity(z, z_tilde, gather(z), alpha=s.alpha, p=s.model_p or 2.0)
-        joint = gather(z), gather(z_tilde)
-        if self.name == "simclr":
-            return two_view_info_nce(z, z_tilde, joint, first_row=first_row(z), tau=s.tau)
-        if self.precision is not None:
-            return an_info_nce(
-                z, z_tilde, self.precision(), joint, first_row=first_row(z), normalize=s.space == "sphere"
-            )
-        return self.of_own(codes, z, z_tilde, joint[0])
+        if self.pair_loss is not None:
+            return self.pair_loss(z, z_tilde).mean()
+        if self.precision is None:
+            return self.of_own(codes, z, z_tilde, gather(z)).mean()
+        joint, row = (gather(z), gather(z_tilde)), first_row(z)
+        return an_info_nce(z, z_tilde, self.precision(), joint, first_row=row, normalize=self.on_sphere).mean()
 
     def of_own(self, codes: Tensor, *given: Tensor) -> Tensor:
-        """The value of a researcher's own loss, which must depend on the codes."""
+        """Return the value of a user's own loss, which must depend on the codes."""
         assert self.own is not None
         with own_code("loss", self.name):
-            value = checked(self.own(*given), self.name)
+            value = self.own(*given)
+        if not isinstance(value, Tensor) or value.ndim > 1:
+            shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise UserError(f"The loss {self.name!r} gives one value per anchor, not {shape}.")
         if codes.requires_grad and not value.requires_grad and torch.is_grad_enabled():
             raise UserError(f"The loss {self.name!r} has no gradient: its value does not depend on the codes.")
         return value
 
 
 def own_loss(path: str) -> Callable[..., Any]:
-    """A researcher's own loss: a function (anchors, positives, candidates) → one value per anchor, or such a module.
+    """Return a user's own loss: a function (anchors, positives, negatives) → one value per anchor, or such a module.
 
     In supervised training it is called with (codes, latents).
     """
@@ -102,10 +98,3 @@ def own_loss(path: str) -> Callable[..., Any]:
     if not callable(found):
         raise UserError(f"The loss {path!r} is neither a function nor an nn.Module.")
     return found
-
-
-def checked(value: Any, name: str) -> Tensor:
-    if not isinstance(value, Tensor) or value.ndim > 1:
-        shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-        raise UserError(f"The loss {name!r} gives one value per anchor, not {shape}.")
-    return value

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from ident3d.errors import UserError
-from ident3d.training.loop.steps import rate_factor, seed_of, set_rates
+from ident3d.training.loop.steps import Stream, rate_factor, seed_of, set_rates
 from ident3d.training.losses.objective import Objective
 from ident3d.training.mixing.loss import MixingLoss
 from ident3d.training.mixing.sampling import sampler
 from ident3d.training.mixing.settings import MixingSettings
 
+# Adam's steps and rate for the best scale and Λ̂, and the fresh batches that the loss is then averaged over
 STEPS, RATE, BATCHES = 300, 5e-2, 20
-FITTED, SCORED = 1, 2  # which of a seed's streams of draws
 
 
 @dataclass(frozen=True)
@@ -89,17 +89,17 @@ def minimise(s: MixingSettings, loss: MixingLoss, scale: Positive, trained: Sequ
     for step in range(steps):
         set_rates(optimiser, [RATE], rate_factor("cosine", steps, step))
         optimiser.zero_grad()
-        loss_at(s, loss, scale, FITTED, step).backward()  # type: ignore[no-untyped-call]
+        loss_at(s, loss, scale, Stream.MINIMUM_FITTED, step).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
 
 
 def losses(s: MixingSettings, loss: MixingLoss, scale: Positive) -> list[float]:
     """The losses of batches that nothing was fitted on."""
     with torch.no_grad():
-        return [float(loss_at(s, loss, scale, SCORED, step)) for step in range(BATCHES)]
+        return [float(loss_at(s, loss, scale, Stream.MINIMUM_SCORED, step)) for step in range(BATCHES)]
 
 
-def loss_at(s: MixingSettings, loss: MixingLoss, scale: Positive, stream: int, step: int) -> Tensor:
+def loss_at(s: MixingSettings, loss: MixingLoss, scale: Positive, stream: Stream, step: int) -> Tensor:
     """The loss of a batch at h = scale · z."""
     latents = sampler(s).draw(s.batch, torch.Generator().manual_seed(seed_of(s.seed, step, stream)))
     value: Tensor = loss([scale() * z for z in latents], latents)

@@ -13,12 +13,18 @@ from ident3d.training.mixing.settings import MixingSettings
 
 
 class MixingLoss(nn.Module):
-    """The mean over processes of a loss each (with a Λ̂ of its own), codes and latents in the sampler's order."""
+    """The mean loss over processes, each with its own Λ̂. Codes and latents come in the sampler's order."""
 
     def __init__(self, settings: MixingSettings) -> None:
         super().__init__()
-        self.settings = settings
-        self.members = nn.ModuleList(Objective(settings) for _ in range(max(1, len(settings.lambdas))))
+        self.settings = s = settings
+        self.members = nn.ModuleList(
+            Objective(
+                str(s.loss), s.dim, space=str(s.space), p=s.model_p, tau=s.tau, alpha=s.alpha, negatives=s.negatives,
+                seed=s.seed,
+            )
+            for _ in range(max(1, len(s.lambdas)))
+        )  # fmt: skip
 
     def forward(self, codes: Sequence[Tensor], latents: Sequence[Tensor]) -> Tensor:
         s = self.settings
@@ -34,19 +40,19 @@ class MixingLoss(nn.Module):
         return ensemble(losses, pairs)
 
     def similarity(self, a: Tensor, b: Tensor) -> Tensor:
-        """s(a, b) of the loss, for hard negatives."""
+        """Return s(a, b) of the loss, for hard negatives."""
         s = self.settings
         if s.loss == "aninfonce":
             return minus_quadratic(a, b, self.diagonals()[0])
         return inner(a, b) / s.tau if s.loss == "infonce" else minus_power(a, b, s.model_p or 2.0) / s.tau
 
     def diagonals(self) -> list[Tensor]:
-        """Λ̂ (d,) of every process; none where the loss has none."""
+        """Return Λ̂ (d,) of every process; an empty list if the loss has none."""
         members = (member for member in self.members if isinstance(member, Objective))
         return [member.precision() for member in members if member.precision is not None]
 
 
 def of_pair(member: nn.Module, z: Tensor, z_tilde: Tensor) -> Tensor:
-    """A member's loss of codes (B, d) and (B, d) → a scalar."""
+    """Return a member's loss of codes (B, d) and (B, d), a scalar."""
     value: Tensor = member(torch.cat([z, z_tilde]), ())
     return value

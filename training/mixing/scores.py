@@ -12,11 +12,10 @@ import torch
 from ident3d.latents.distributions.concentration import mass_to_move
 from ident3d.loaders.format.files import write_json
 from ident3d.metrics import linear_r2, mcc
-from ident3d.training.loop.steps import seed_of
+from ident3d.training.loop.steps import Stream, seed_of
 from ident3d.training.mixing.by_lambda import beside_lambda, blocks, halves
 from ident3d.training.mixing.ground_truth import (
     BATCHES,
-    SCORED,
     Minimum,
     NoMinimum,
     global_minimum,
@@ -26,7 +25,7 @@ from ident3d.training.mixing.settings import marginal_of
 from ident3d.training.mixing.train import MixingRun
 
 SCORES_FILE = "evaluation.json"
-COUNT, STREAM = 16_384, 4
+COUNT = 16_384
 CHUNK = 4096
 Figures = dict[str, float]
 
@@ -39,7 +38,7 @@ def score(work: MixingRun) -> dict[str, Any]:
     minimises the loss at f = g⁻¹. R² is fitted on one half of the samples and scored on the other.
     """
     s, device = work.settings, next(work.encoder.parameters()).device
-    generator = torch.Generator(device).manual_seed(seed_of(s.seed, 0, STREAM))
+    generator = torch.Generator(device).manual_seed(seed_of(s.seed, 0, Stream.SCORES))
     latents = replace(work.sampler, conditionals=()).draw(COUNT, generator)[0]
     with torch.no_grad():
         x = torch.cat([work.mixing(part) for part in torch.split(latents, CHUNK)]).cpu().numpy()
@@ -73,7 +72,7 @@ def held_out_loss(work: MixingRun) -> float:
     values = []
     with torch.no_grad():
         for step in range(BATCHES):
-            generator = torch.Generator(device).manual_seed(seed_of(s.seed, step, SCORED))
+            generator = torch.Generator(device).manual_seed(seed_of(s.seed, step, Stream.MINIMUM_SCORED))
             latents = work.sampler.draw(s.batch, generator)
             codes = [work.encoded(work.observed(part)) for part in latents]
             values.append(float(work.loss(codes, latents)))

@@ -1,6 +1,8 @@
-"""The theory bench: latents drawn on the device, mixed, and identified again, in minutes instead of GPU days."""
+"""The trainer on mixed latents: drawn on the device, mixed, and identified again, in minutes instead of GPU days."""
 
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,20 +20,24 @@ from ident3d.training.encoders.perceptron import Perceptron, perceptron
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.devices import device_of
 from ident3d.training.loop.dtype import autocast
-from ident3d.training.loop.log import Log, batch_scores, check_finite, collapsed
+from ident3d.training.loop.log import Log
 from ident3d.training.loop.own_code import own_code
-from ident3d.training.loop.steps import rate_factor, seed_of, set_rates
+from ident3d.training.loop.recording import Step, check_intervals, recorded
+from ident3d.training.loop.steps import Stream, rate_factor, seed_of, set_rates
 from ident3d.training.loop.stopping import stoppable
 from ident3d.training.mixing.by_lambda import halves
 from ident3d.training.mixing.generator import Whitening, mixing_named
 from ident3d.training.mixing.ground_truth import global_minimum
 from ident3d.training.mixing.loss import MixingLoss
-from ident3d.training.mixing.run import default_name, opened
+from ident3d.training.mixing.run import default_name, start_or_resume
 from ident3d.training.mixing.sampling import Sampler, sampler
 from ident3d.training.mixing.settings import MixingSettings, with_defaults
 
 PAPER = MixingSettings()
-MARGIN, SOME, WHITENED = 1.3, 10_000, 3
+
+# Latents drawn to whiten observations and to find a box's width, and the width over the codes' extent. A sigmoid never
+# meets its ends, so a box is wider than the codes that it has to hold.
+WHITENING_SAMPLES, MARGIN = 10_000, 1.3
 
 
 @dataclass(frozen=True)
@@ -47,13 +53,13 @@ class MixingRun:
     path: Path | None = None
 
     def observed(self, z: Tensor) -> Tensor:
-        """What the encoder gets of latents (N, d): x = g(z), whitened if that is wanted; no gradients."""
+        """Return what the encoder gets of latents (N, d): x = g(z), whitened if the settings say so; no gradients."""
         with torch.no_grad():
             x: Tensor = self.whitening(self.mixing(z))
         return x
 
     def encoded(self, x: Tensor) -> Tensor:
-        """h = f(x), computed in the run's number format; codes are float32."""
+        """Return h = f(x), computed in the run's number format; codes are float32."""
         with autocast(self.settings.dtype, x.device):
             codes: Tensor = self.encoder(x)
         return codes
@@ -95,65 +101,64 @@ def mixing(
         >>> run.path.name
         'first'
     """
-    if min(save_every, log_every) < 1:
-        raise UserError("--save-every and --log-every are at least 1 step.")
+    check_intervals(save_every, log_every)
     keep_memory()
     where = device_of(device)
-    work = built(settings, where)
-    s, path = work.settings, Path(out) if out else data_root(root) / "mixing" / default_name(work.settings)
-    work = replace(work, path=path)
-    optimiser = optimiser_of(work)
-    rates = [group["lr"] for group in optimiser.param_groups]
-    with opened(path, s, where, resume) as held, stoppable() as asked_to_stop:
-        first = saved = restored(work, optimiser)
-        log = Log(path, first, s.steps or 0, show=show_progress, tensorboard=False)
-        try:
-            for step in range(first, s.steps or 0):
-                set_rates(optimiser, rates, rate_factor(s.schedule, s.steps or 0, step))
-                latents, codes, loss = one_step(work, optimiser, step, where)
-                done = step + 1
-                stop = asked_to_stop()
-                to_save = done % save_every == 0 or done == s.steps or stop
-                if to_save or done % log_every == 0 or done == first + 1:
-                    held.check()
-                    check_finite(float(loss), done, saved)
-                    if collapsed(codes):
-                        log.say(f"By step {done:,} all codes are the same: the encoder has collapsed.")
-                    values = {"loss": float(loss), **batch_scores(latents, codes), **learnt(work, latents, codes)}
-                    log.record(done, s.batch, values)
-                if to_save:
-                    state = checkpoint.state_of(
-                        done, pair_of(work), work.loss, optimiser, {"epoch": 0, "batch": done}, {}
-                    )
-                    checkpoint.save(path, state)
-                    saved = done
-                log.bar.update()
-                if stop and done < (s.steps or 0):
-                    raise KeyboardInterrupt
-        finally:
-            log.close()
+    with ExitStack() as stack:
+        # ---- Set up: the parts first, which refuse what does not fit before a folder is made.
+        work = build(settings, where)
+        s, path = work.settings, Path(out) if out else data_root(root) / "mixing" / default_name(work.settings)
+        work = replace(work, path=path)
+        optimiser = optimiser_of(work)
+        last = s.steps or 0
+        held = stack.enter_context(start_or_resume(path, s, where, resume))
+        asked_to_stop = stack.enter_context(stoppable())
+        first = restore(work, optimiser)
+        log = Log(path, first, last, show=show_progress, tensorboard=False)
+        stack.callback(log.close)
+
+        # ---- Bookkeeping: a line of the log and a checkpoint, whenever one is due.
+        for step, to_save in recorded(
+            steps_of(work, optimiser, first, where), log, first=first, last=last, save_every=save_every,
+            log_every=log_every, lease=held, asked_to_stop=asked_to_stop,
+        ):  # fmt: skip
+            own = step.codes[: len(step.latents)]
+            log.record(step.done, s.batch, {**step.figures(), **learnt(work, step.latents, own)})
+            if to_save:
+                # Mixed latents have no loader: a checkpoint's loader stands at the number of batches drawn.
+                drawn = {"epoch": 0, "batch": step.done}
+                checkpoint.save(path, checkpoint.state_of(step.done, pair_of(work), work.loss, optimiser, drawn, {}))
     return work
 
 
-def one_step(work: MixingRun, optimiser: torch.optim.Optimizer, step: int, device: torch.device) -> tuple[Tensor, ...]:
-    """Draw, mix, encode, and move the weights; returns the anchors, their codes, and the loss."""
-    seed = seed_of(work.settings.seed, step)
+def steps_of(work: MixingRun, optimiser: torch.optim.Optimizer, first: int, device: torch.device) -> Iterator[Step]:
+    """Take the steps from the first to the last, one each time that the next is asked for."""
+    s, rates = work.settings, [group["lr"] for group in optimiser.param_groups]
+    for step in range(first, s.steps or 0):
+        set_rates(optimiser, rates, rate_factor(s.schedule, s.steps or 0, step))
+        yield one_step(work, optimiser, step, device)
+
+
+def one_step(work: MixingRun, optimiser: torch.optim.Optimizer, step: int, device: torch.device) -> Step:
+    """Draw, mix, encode, and move the weights."""
+    seed = seed_of(work.settings.seed, step, Stream.TRAINING)
     torch.manual_seed(seed)  # for an encoder or a loss of a user's own that draws
     latents = work.sampler.draw(work.settings.batch, torch.Generator(device).manual_seed(seed))
-    codes = torch.split(work.encoded(work.observed(torch.cat(latents))), [len(view) for view in latents])
+    joint = work.encoded(work.observed(torch.cat(latents)))
+    codes = torch.split(joint, [len(view) for view in latents])
     loss = work.loss(codes, latents)
     optimiser.zero_grad()
     loss.backward()
     optimiser.step()
-    return latents[0], codes[0].detach(), loss.detach()
+    return Step(step + 1, loss.detach(), latents[0], codes[0].detach())
 
 
-def built(settings: MixingSettings, device: torch.device) -> MixingRun:
-    """The parts of a run at its first step; whatever does not fit is refused here."""
+def build(settings: MixingSettings, device: torch.device) -> MixingRun:
+    """Return the parts of a run at its first step. Raise UserError for what does not fit."""
     s = with_defaults(settings)
     g, draws = mixing_named(s.mixing, s.dim, seed=s.seed).to(device), sampler(s)
-    some = SOME if s.whiten or s.bound is None else 2
-    z = draws.draw(some, torch.Generator(device).manual_seed(seed_of(s.seed, 0, WHITENED)))[0]
+    some = WHITENING_SAMPLES if s.whiten or s.bound is None else 2
+    z = draws.draw(some, torch.Generator(device).manual_seed(seed_of(s.seed, 0, Stream.WHITENING)))[0]
     with torch.no_grad(), own_code("mixing", s.mixing):
         x = g(z)
     if not isinstance(x, Tensor) or x.ndim != 2 or len(x) != len(z):
@@ -170,14 +175,14 @@ def built(settings: MixingSettings, device: torch.device) -> MixingRun:
 
 
 def matched_bound(s: MixingSettings, z: Tensor) -> float:
-    """Where a box starts so that codes of the best scale fit in, with room for a sigmoid that never meets its ends."""
+    """Return the bound at which a box holds codes of the best scale, with a margin."""
     if s.space != "box" or s.supervised:
         return 1.0
     return round(float(MARGIN * global_minimum(s, steps=100).scale * (z.amax(0) - z.amin(0)).mean()), 3)
 
 
 def optimiser_of(work: MixingRun) -> torch.optim.Adam:
-    """Adam, with rates of their own for the output space and for Λ̂."""
+    """Return Adam, with separate rates for the output space and for Λ̂."""
     s = work.settings
     groups = parameter_groups(work.encoder, s.lr, {OutputSpace: s.space_lr} if s.space_lr else {})
     if own := [parameter for parameter in work.loss.parameters() if parameter.requires_grad]:
@@ -190,12 +195,12 @@ def own_device(work: MixingRun) -> torch.device:
 
 
 def pair_of(work: MixingRun) -> nn.ModuleDict:
-    """g, whitening and f as one module: what a checkpoint holds, so that a run never depends on drawing g again."""
+    """Return g, whitening and f as one module: a checkpoint holds it, so that no run depends on drawing g again."""
     return nn.ModuleDict({"mixing": work.mixing, "whitening": work.whitening, "encoder": work.encoder})
 
 
 def learnt(work: MixingRun, latents: Tensor, codes: Tensor) -> dict[str, Any]:
-    """What the log says beside loss and scores: the box's mean bound, Λ̂ in increasing order, R² of both halves."""
+    """Return what else the log records: the box's mean bound, Λ̂ in increasing order, R² of both halves."""
     facts: dict[str, Any] = {}
     if isinstance(work.encoder.space, Box):
         facts["bound"] = round(float(work.encoder.space.widths().mean()), 5)
@@ -206,21 +211,19 @@ def learnt(work: MixingRun, latents: Tensor, codes: Tensor) -> dict[str, Any]:
     return facts
 
 
-def restored(work: MixingRun, optimiser: torch.optim.Optimizer) -> int:
-    """The step that the folder's checkpoint stands at, its state now in the parts; 0 without one."""
+def restore(work: MixingRun, optimiser: torch.optim.Optimizer) -> int:
+    """Copy the folder's checkpoint into the parts, and return the step that it stands at; 0 without one."""
     assert work.path is not None
-    if not (work.path / checkpoint.FILE).exists():
+    if not (work.path / checkpoint.CHECKPOINT_FILE).exists():
         return 0
-    kept = checkpoint.load(work.path)
-    checkpoint.restore(pair_of(work), kept.part(checkpoint.MODEL), f"encoder {work.settings.encoder}")
-    checkpoint.restore(work.loss, kept.part(checkpoint.OBJECTIVE), f"loss {work.settings.loss}")
-    checkpoint.restore_optimiser(optimiser, kept.part(checkpoint.OPTIMISER))
-    return kept.step
+    s = work.settings
+    names = {"encoder": s.encoder, "loss": str(s.loss)}
+    return checkpoint.restore_all(work.path, pair_of(work), work.loss, optimiser, **names).step
 
 
 def seconds_of_step(settings: MixingSettings, steps: int = 4) -> float:
-    """CPU seconds of one step, the least of several."""
-    work = built(settings, torch.device("cpu"))
+    """Return the CPU seconds of one step, the least of several."""
+    work = build(settings, torch.device("cpu"))
     optimiser, taken = optimiser_of(work), []
     for step in range(steps):
         start = time.process_time()

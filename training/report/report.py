@@ -25,7 +25,7 @@ from ident3d.training.loop.log import read_log
 from ident3d.training.report.charts import curve, heat_map, line_chart, scatter
 from ident3d.training.report.gallery import neighbour_rows, pair_rows, walk_rows
 
-NAME: Final = "report.html"
+REPORT_FILE: Final = "report.html"
 SHOWN_NEIGHBOURS: Final = 5
 
 
@@ -46,7 +46,7 @@ def write_report(run: Run | Path | str, evaluation: Evaluation | None = None) ->
     log, scored = read_log(opened.path), read_scored(opened) if evaluation is None else scored_of(evaluation)
     body = [tiles(opened, log, scored), curves(log), *run_sections(opened, scored)]
     title = f"{opened.settings.space} · {'supervised' if opened.settings.supervised else opened.settings.cond}"
-    return write_page(opened.path / NAME, title, f"ident3d run {opened.path.name}", body)
+    return write_page(opened.path / REPORT_FILE, title, f"ident3d run {opened.path.name}", body)
 
 
 def run_sections(run: Run, scored: Scored | None) -> list[str]:
@@ -58,7 +58,7 @@ def write_page(path: Path, title: str, subtitle: str, body: Iterable[str]) -> Pa
     """Fill the template; `body` is HTML, the rest plain text."""
     # The template forbids scripts and every address in its content policy. So a name that slipped through unescaped
     # could neither run nor load anything.
-    template = Template((Path(__file__).parent / NAME).read_text(encoding="utf-8"))
+    template = Template((Path(__file__).parent / REPORT_FILE).read_text(encoding="utf-8"))
     page = template.substitute(title=escape(title), subtitle=escape(subtitle), body="\n".join(filter(None, body)))
     write_atomically(path, page.encode())
     return path
@@ -201,11 +201,14 @@ def pairs_section(run: Run) -> str:
     pairs = run.data.get("first_pairs")
     if not pairs:
         return ""  # it was trained on single images, or by version 0.1, which did not record any
+    images = run.images
     try:
-        # The numbers mean nothing in a folder that was rendered anew.
-        if read_description(Path(run.data["path"])).shards_sha256 != run.data["shards_sha256"]:
-            return ""
-        return "<h2>Training pairs</h2>" + pair_rows(ImageDataset(run.data["path"]), pairs)
+        if images is None:
+            # The numbers mean nothing in a folder that was rendered anew.
+            if read_description(Path(run.data["path"])).shards_sha256 != run.data["shards_sha256"]:
+                return ""
+            images = ImageDataset(run.data["path"])
+        return "<h2>Training pairs</h2>" + pair_rows(images, pairs)
     except UserError:
         return ""
 

@@ -89,7 +89,9 @@ def test_a_killed_run_resumes_to_the_same_bits(path: Path, tmp_path: Path, setti
         out = tmp_path / f"killed{trial}"
         process = subprocess.Popen(command(path, {out: settings}, save_every=2), env=environment())
         deadline = time.monotonic() + 60
-        while not (out / checkpoint.FILE).exists() and process.poll() is None and time.monotonic() < deadline:
+        while (
+            not (out / checkpoint.CHECKPOINT_FILE).exists() and process.poll() is None and time.monotonic() < deadline
+        ):
             time.sleep(0.001)
         time.sleep(np.random.default_rng().uniform(0, 0.03))
         process.send_signal(signal.SIGKILL)
@@ -139,7 +141,7 @@ def test_a_run_whose_folder_was_taken_over_writes_nothing_more(path: Path, tmp_p
         (claim,) = run.glob(f"{PREFIX}*")
         claim.write_text(json.dumps({"host": "elsewhere", "pid": 7}))
         assert "process 7 on elsewhere took over" in process.communicate(timeout=60)[1]
-    assert not (run / checkpoint.FILE).exists()
+    assert not (run / checkpoint.CHECKPOINT_FILE).exists()
 
 
 def test_two_ranks_equal_one_process_with_the_joint_batch(path: Path, tmp_path: Path) -> None:
@@ -240,14 +242,14 @@ def with_file_limit(bytes_: int, action: Callable[[], object]) -> None:
 
 def test_a_full_disk_leaves_the_last_checkpoint(path: Path, tmp_path: Path) -> None:
     run = quick(path, replace(PLAIN, steps=2), tmp_path / "run")
-    before = (run / checkpoint.FILE).read_bytes()
+    before = (run / checkpoint.CHECKPOINT_FILE).read_bytes()
 
     def go_on() -> None:
         quick(path, PLAIN, run, resume=True)
 
     with pytest.raises(UserError, match=r"cannot be written.*the last checkpoint is intact"):
         with_file_limit(len(before) // 2, go_on)
-    assert (run / checkpoint.FILE).read_bytes() == before
+    assert (run / checkpoint.CHECKPOINT_FILE).read_bytes() == before
     assert not list(run.glob(".partial-*"))
     quick(path, PLAIN, run, resume=True)
     assert checkpoint.load(run).step == PLAIN.steps
@@ -314,7 +316,7 @@ def test_a_run_from_a_gpu_does_not_go_on_in_a_format_that_this_cpu_lacks(
 def test_a_checkpoint_of_another_architecture_is_refused(path: Path, tmp_path: Path) -> None:
     run = quick(path, PLAIN, tmp_path / "run")
     other = quick(path, replace(PLAIN, encoder="tiny:convolution"), tmp_path / "other")
-    (run / checkpoint.FILE).write_bytes((other / checkpoint.FILE).read_bytes())
+    (run / checkpoint.CHECKPOINT_FILE).write_bytes((other / checkpoint.CHECKPOINT_FILE).read_bytes())
     with pytest.raises(UserError, match="of another architecture than this encoder tiny:plain"):
         quick(path, replace(PLAIN, steps=6), run, resume=True)
 
@@ -322,7 +324,7 @@ def test_a_checkpoint_of_another_architecture_is_refused(path: Path, tmp_path: P
 @pytest.mark.parametrize("content", [b"", b"\x80\x04.", b"{}" * 100])
 def test_a_damaged_checkpoint_is_one_sentence(path: Path, tmp_path: Path, content: bytes) -> None:
     run = quick(path, PLAIN, tmp_path / "run")
-    (run / checkpoint.FILE).write_bytes(content)
+    (run / checkpoint.CHECKPOINT_FILE).write_bytes(content)
     with pytest.raises(UserError, match="is not a checkpoint of ident3d"):
         quick(path, PLAIN, run, resume=True)
 

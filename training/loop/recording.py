@@ -1,0 +1,63 @@
+"""What follows a step in every training loop: checks, a line of the log, a checkpoint, and the end of a stopped run."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from torch import Tensor
+
+from ident3d.errors import UserError
+from ident3d.loaders.stores.lease import Lease
+from ident3d.training.loop.log import Log, batch_scores, check_finite, collapsed
+
+
+class Step(NamedTuple):
+    """A finished step: how many are done now, the loss, the anchors' latents (B, d), all codes, the anchors' first."""
+
+    done: int
+    loss: Tensor
+    latents: Tensor
+    codes: Tensor
+
+    def figures(self) -> dict[str, float | None]:
+        """Return the loss and the scores of the batch, for the log."""
+        return {"loss": float(self.loss), **batch_scores(self.latents, self.codes[: len(self.latents)])}
+
+
+def recorded(
+    steps: Iterable[Step],
+    log: Log,
+    *,
+    first: int,
+    last: int,
+    save_every: int,
+    log_every: int,
+    lease: Lease | None,
+    asked_to_stop: Callable[[], bool],
+) -> Iterator[tuple[Step, bool]]:
+    """Take the steps, and yield those that the log wants a line of, with whether a checkpoint is due as well.
+
+    Raise KeyboardInterrupt after the step in which a stop was asked for, once its checkpoint is written.
+    """
+    saved = first
+    for step in steps:
+        done, stop = step.done, asked_to_stop()
+        to_save = done % save_every == 0 or done == last or stop
+        if to_save or done % log_every == 0 or done == first + 1:
+            # Another process may have taken the folder over, and diverged weights must not replace sound ones. So
+            # both are checked before anything is written.
+            if lease:
+                lease.check()
+            check_finite(float(step.loss), done, saved)
+            if collapsed(step.codes):
+                log.note_once(f"By step {done:,} all codes are the same: the encoder has collapsed.")
+            yield step, to_save
+            saved = done if to_save else saved
+        log.bar.update()
+        if stop and done < last:
+            raise KeyboardInterrupt
+
+
+def check_intervals(save_every: int, log_every: int) -> None:
+    """Raise UserError if checkpoints or lines of the log are to come more often than steps."""
+    if min(save_every, log_every) < 1:
+        raise UserError("--save-every and --log-every are at least 1 step.")

@@ -35,7 +35,7 @@ def test_batch_statistics_and_unknown_scores_are_said(root: Path) -> None:
     options = {"encoder": "tiny:plain", "show_progress": False}
     found = evaluate(root / "run", root / "test", metrics="mcc_pearson", bn_batch_stats=True, **options)
     assert found.label == "Batch norm took each batch's statistics."
-    with pytest.raises(UserError, match="Did you mean 'mcc_pearson'"):
+    with pytest.raises(UserError, match="'mcc_pearson'"):
         evaluate(root / "nothing", metrics=["mcc_pearsn"])
 
 
@@ -52,7 +52,7 @@ def test_a_broken_test_set_is_not_replaced_by_the_training_set(root: Path, tmp_p
 
 
 def test_evaluate_refuses_what_was_trained_on(root: Path) -> None:
-    with pytest.raises(UserError, match=r"holds images that .* was trained on"):
+    with pytest.raises(UserError, match=r"--allow-same"):
         evaluate(root / "run", root / "train", encoder="tiny:plain")
     labelled = evaluate(
         root / "run", root / "train", encoder="tiny:plain", allow_same=True, show_progress=False, metrics="default"
@@ -85,7 +85,7 @@ def test_the_matching_test_set_has_the_training_sets_material(root: Path, tmp_pa
     another(make_dataset(tmp_path / "metal", 20, split="test"), material="metal")
     run = train(tmp_path / "train", SETTINGS, out=tmp_path / "run", workers=0, show_progress=False).path
     options = {"encoder": "tiny:plain", "metrics": "mcc_pearson", "root": tmp_path, "show_progress": False}
-    with pytest.raises(UserError, match="No complete test set with the world, material and size"):
+    with pytest.raises(UserError, match="--split test"):
         evaluate(run, **options)
     plain = make_dataset(tmp_path / "plain", 20, split="test")
     assert evaluate(run, **options).data == plain
@@ -108,18 +108,18 @@ def test_a_report_shows_the_seed_and_no_codes_of_another_evaluation(root: Path, 
     np.save(run / "evaluation-codes.npy", np.zeros((70, 10), np.float32))
     assert "Walks along" not in write_report(run).read_text()
     (run / "evaluation.json").write_text("[]")
-    with pytest.raises(UserError, match="cannot be read; `ident3d evaluate"):
+    with pytest.raises(UserError, match=r"evaluation\.json.*ident3d evaluate"):
         write_report(run)
 
 
 def test_evaluate_refuses_other_scenes_and_smaller_images(root: Path, tmp_path: Path) -> None:
     other = make_dataset(tmp_path / "periodic", 20, scene="3dident-periodic", split="test")
-    with pytest.raises(UserError, match="it shows 3dident-periodic, the run was trained on 3dident"):
+    with pytest.raises(UserError, match=r"3dident-periodic.*3dident"):
         evaluate(root / "run", other, encoder="tiny:plain")
     small = make_dataset(tmp_path / "small", 20, size=8, split="test")
-    with pytest.raises(UserError, match="its images are 8 pixels wide, the run's 16"):
+    with pytest.raises(UserError, match=r"8 pixels.*16"):
         evaluate(root / "run", small, encoder="tiny:plain")
-    with pytest.raises(UserError, match="is not a run's folder"):
+    with pytest.raises(UserError, match=r"run\.json"):
         evaluate(root / "train", small)
 
 
@@ -145,12 +145,12 @@ def test_a_changed_run_file_is_one_sentence(root: Path, tmp_path: Path, where: s
     content = json.loads((root / "run/run.json").read_text())
     content[where][name] = value
     (tmp_path / "run.json").write_text(json.dumps(content))
-    with pytest.raises(UserError, match="does not say what a run must"):
+    with pytest.raises(UserError, match=r"run\.json is no valid record"):
         open_run(tmp_path)
 
 
 def test_an_import_path_is_never_taken_from_a_file(root: Path) -> None:
-    with pytest.raises(UserError, match="say --encoder tiny:plain"):
+    with pytest.raises(UserError, match="--encoder tiny:plain"):
         trained_encoder(open_run(root / "run"))
 
 

@@ -218,7 +218,7 @@ def test_nan_ends_a_run_and_is_never_saved(path: Path, tmp_path: Path) -> None:
 
 
 def test_too_little_memory_is_one_sentence(path: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="not enough memory for this; take a smaller --chunk"):
+    with pytest.raises(UserError, match="--chunk"):
         quick(path, replace(PLAIN, encoder="tiny:vast"), tmp_path / "run", save_every=1)
     assert checkpoint.load(tmp_path / "run").step == 1
 
@@ -257,12 +257,12 @@ def test_a_full_disk_leaves_the_last_checkpoint(path: Path, tmp_path: Path) -> N
 
 def test_a_run_is_not_begun_twice_nor_resumed_as_another(path: Path, tmp_path: Path) -> None:
     run = quick(path, PLAIN, tmp_path / "run")
-    with pytest.raises(UserError, match="holds a run already; go on with --resume"):
+    with pytest.raises(UserError, match="--resume"):
         quick(path, PLAIN, run)
     with pytest.raises(UserError, match=r"other settings \(lr: 0.001 there, 0.1 asked for\)"):
         quick(path, replace(PLAIN, lr=0.1), run, resume=True)
     other = make_dataset(tmp_path / "other", N, seed=1)
-    with pytest.raises(UserError, match="begun on other images"):
+    with pytest.raises(UserError, match="other images"):
         quick(other, PLAIN, run, resume=True)
 
 
@@ -279,7 +279,7 @@ def test_a_run_that_another_process_ends_just_before_we_hold_its_folder_is_not_b
             yield
 
     monkeypatch.setattr(parts, "lease", after_another)
-    with pytest.raises(UserError, match="holds a run already"):
+    with pytest.raises(UserError, match="--resume"):
         quick(path, replace(PLAIN, lr=0.1), out)
     assert open_run(out).settings.lr == PLAIN.lr
 
@@ -296,7 +296,7 @@ def test_a_run_is_one_process_at_a_time(path: Path, tmp_path: Path) -> None:
 
 
 def test_a_run_does_not_move_into_a_dataset(path: Path) -> None:
-    with pytest.raises(UserError, match="is a dataset; a run takes a folder of its own"):
+    with pytest.raises(UserError, match=r"is a dataset.*--out"):
         quick(path, PLAIN, path)
 
 
@@ -317,7 +317,7 @@ def test_a_checkpoint_of_another_architecture_is_refused(path: Path, tmp_path: P
     run = quick(path, PLAIN, tmp_path / "run")
     other = quick(path, replace(PLAIN, encoder="tiny:convolution"), tmp_path / "other")
     (run / checkpoint.CHECKPOINT_FILE).write_bytes((other / checkpoint.CHECKPOINT_FILE).read_bytes())
-    with pytest.raises(UserError, match="of another architecture than this encoder tiny:plain"):
+    with pytest.raises(UserError, match="encoder tiny:plain"):
         quick(path, replace(PLAIN, steps=6), run, resume=True)
 
 
@@ -345,7 +345,7 @@ def test_moments_that_do_not_fit_are_refused_before_a_fused_step_reads_beyond_th
         {name: value for name, value in tensors.items() if name != "optimiser.1.exp_avg_sq"},
     ):
         other_checkpoint(run, tensors=wrong)
-        with pytest.raises(UserError, match="moments are not those of this optimiser's parameters"):
+        with pytest.raises(UserError, match="moments"):
             quick(path, PLAIN, run, resume=True)
     other_checkpoint(run, tensors=tensors)
     quick(path, PLAIN, run, resume=True)
@@ -363,7 +363,7 @@ def test_a_parameter_that_no_loss_reaches_has_no_moments_and_its_run_resumes(pat
 def test_a_checkpoint_says_where_its_loader_was(path: Path, tmp_path: Path, loader: dict[str, Any]) -> None:
     run = quick(path, replace(PLAIN, steps=2), tmp_path / "run")
     other_checkpoint(run, loader=loader)
-    with pytest.raises(UserError, match="does not say where the loader was"):
+    with pytest.raises(UserError, match="loader"):
         quick(path, PLAIN, run, resume=True)
 
 

@@ -3,6 +3,7 @@
 They are generated in every build and never committed, so they cannot be stale.
 """
 
+import re
 import shutil
 from importlib import import_module
 from pathlib import Path
@@ -38,6 +39,9 @@ def on_startup(**_event: Any) -> None:
     for package in ("ident3d", "blender_scenes", "loaders", "training"):
         target = TREE if package == "ident3d" else TREE / package
         shutil.copytree(TOP / package, target, ignore=only_code)
+    # the parser knows a doctest under "Examples:" alone; under "Example:" its output would be read as Markdown
+    for file in TREE.rglob("*.py"):
+        file.write_text(re.sub(r"^( +)Example:$", r"\1Examples:", file.read_text(), flags=re.MULTILINE))
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

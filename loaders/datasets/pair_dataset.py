@@ -41,7 +41,9 @@ class PairDataset:
         anchors: "rendered", uniform over the images, or "marginal", the image nearest to a draw from the marginal.
         search: How the nearest image is found: "exact", "flat" or "ivf".
         length: Pairs of an epoch; by default as many as there are images.
-        latents, transform, packed: As in ImageDataset. If `images` is one, `transform` and `packed` are its own.
+        latents: As in ImageDataset.
+        transform: As in ImageDataset; if `images` is one, its own.
+        packed: As in ImageDataset; if `images` is one, its own.
 
     Example:
         >>> from ident3d import PairDataset

@@ -40,9 +40,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def same_machine(facts: dict[str, Any]) -> bool:
-    """Whether this machine is of the kind that promises equal bits: the processor, and the versions recorded."""
+    """Whether this machine is of the kind that promises equal bits: processor, threads and versions."""
     versions = facts["versions"]
-    return facts["cpu"] == cpu_model() and versions.get("torch", torch.__version__) == torch.__version__
+    same_torch = versions.get("torch", torch.__version__) == torch.__version__
+    return facts["cpu"] == cpu_model() and same_torch and facts["threads"] == torch.get_num_threads()
 
 
 def assert_same_weights(ours: Path, theirs: Path, exact: bool) -> None:

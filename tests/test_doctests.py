@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 
 import ident3d
+from ident3d.public import homes
 
 OLD = Path(__file__).parent / "data/v0.1"
+MODULES = ("encoders", "latents", "losses", "metrics")
 # they render for minutes, download, or start a cluster: their examples stand in the tutorials
 WITHOUT_EXAMPLE = {"Cluster", "estimate", "meshes", "render", "reproduce", "traverse"}
 
 
 def public() -> dict[str, Any]:
     """Every public function and class by its full name."""
-    listed = {f"{name}.{public}": getattr(ident3d, name) for name in ident3d._MODULES for public in all_of(name)}
-    listed |= {f".{name}": ident3d for name in ident3d._HOME if name not in WITHOUT_EXAMPLE}
+    listed = {f"{name}.{public}": getattr(ident3d, name) for name in MODULES for public in all_of(name)}
+    listed |= {f".{name}": ident3d for name in homes("ident3d") if name not in {*MODULES, *WITHOUT_EXAMPLE}}
     found = {full: getattr(module, full.partition(".")[2]) for full, module in listed.items()}
     found = {name: inspect.unwrap(thing) for name, thing in found.items() if callable(thing)}
     return {name: thing for name, thing in found.items() if inspect.isfunction(thing) or inspect.isclass(thing)}

@@ -9,16 +9,18 @@ import subprocess
 import sys
 import tomllib
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import ident3d
+from ident3d.public import homes
 
 TOP = Path(__file__).parent.parent
 ROOMS = ("ident3d", "blender_scenes", "loaders", "training")
-GROUND = ("errors", "machine", "memory", "progress")
+GROUND = ("errors", "machine", "memory", "progress", "public")
 
 LATENTS = ("latents", "latents.distributions", "latents.exact")
 DATASETS = ("loaders.format", "loaders.stores", "loaders.folders", "loaders.pairs", "loaders.datasets")
@@ -83,6 +85,10 @@ FLAT = {"commands", "metrics", "shapes", "bench", "blender_scenes", "", "latents
 
 # what goes to the maths library, whose last bits differ between machines
 LIBM = {"sin", "cos", "tan", "arctan2", "exp", "exp2", "expm1", "log", "log2", "log1p", "power", "float_power", "cbrt"}
+
+# public name → the module that holds it; a public module is a name of the package
+HOMES = homes("ident3d")
+PUBLIC_MODULES = sorted(name for name, home in HOMES.items() if home == "ident3d")
 
 
 @cache
@@ -197,18 +203,38 @@ def test_packages_are_the_folders_on_disk() -> None:
 
 def test_no_entry_of_the_package_has_the_name_of_a_public_function() -> None:
     entries = {name.split(".")[0] for name in modules()} - {""}
-    assert not entries & set(ident3d._HOME)
+    assert not entries & (set(HOMES) - set(PUBLIC_MODULES))
 
 
-def test_every_public_name_loads_and_is_known_to_type_checkers() -> None:
-    hinted = {line.split(" as ")[1] for line in Path(ident3d.__file__).read_text().splitlines() if " as " in line}
-    assert hinted == {*ident3d._HOME, *ident3d._MODULES}
-    for name, module in ident3d._HOME.items():
+def test_every_public_name_loads_from_where_the_stub_says() -> None:
+    assert set(HOMES) == set(ident3d.__all__)
+    for name, module in HOMES.items():
         if find_spec("distributed") or module not in ("ident3d.farm.render", "ident3d.farm.estimate"):
-            assert getattr(ident3d, name).__module__ == module
+            found = getattr(ident3d, name)
+            assert found.__name__ == f"ident3d.{name}" if name in PUBLIC_MODULES else found.__module__ == module
 
 
-@pytest.mark.parametrize("name", ident3d._MODULES)
+@pytest.mark.parametrize("stub", ["", *PUBLIC_MODULES])
+def test_a_stub_is_a_list_of_names_and_nothing_else(stub: str) -> None:
+    module = f"ident3d.{stub}".rstrip(".")
+    import_module(module)
+    file = modules()[stub].with_suffix(".pyi")
+    listed = [node for node in ast.parse(file.read_text()).body if not isinstance(node, ast.AnnAssign)]
+    # what is not of this form would be seen by type checkers and be missing at run time
+    names = {node.names[0].asname: node.module for node in listed if isinstance(node, ast.ImportFrom)}
+    assert names == homes(module)
+    assert len(names) == len(listed)
+
+
+@pytest.mark.parametrize("name", PUBLIC_MODULES)
+def test_a_public_module_offers_names_of_its_own_room(name: str) -> None:
+    room = f"ident3d.training.{name}." if name in ("losses", "encoders") else f"ident3d.{name}."
+    import_module(f"ident3d.{name}")
+    for public, module in homes(f"ident3d.{name}").items():
+        assert module.startswith(room), f"{name}.{public}"
+
+
+@pytest.mark.parametrize("name", PUBLIC_MODULES)
 def test_a_public_module_loads_on_first_use(name: str) -> None:
     listed = f"print(*sorted(ident3d.{name}.__all__))"
     one, other = (

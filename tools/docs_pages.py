@@ -13,8 +13,8 @@ import click
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-import ident3d
 from ident3d.cli import Commands, main
+from ident3d.public import homes
 
 TOP = Path(__file__).parent.parent
 TREE = TOP / ".build" / "docs" / "ident3d"
@@ -35,7 +35,7 @@ def on_startup(**_event: Any) -> None:
     at the start because mkdocstrings drops search paths that are not there when it reads its settings.
     """
     shutil.rmtree(TREE, ignore_errors=True)
-    only_code = shutil.ignore_patterns("__pycache__")
+    only_code = shutil.ignore_patterns("__pycache__", "*.pyi")
     for package in ("ident3d", "blender_scenes", "loaders", "training"):
         target = TREE if package == "ident3d" else TREE / package
         shutil.copytree(TOP / package, target, ignore=only_code)
@@ -93,26 +93,10 @@ def python_page() -> str:
         "`import ident3d` costs neither torch nor bpy. Everything else may change without notice.",
         "## ident3d",
     ]
-    lines += [
-        f"::: {module}.{name}" for name, module in sorted(homes(ident3d).items(), key=lambda item: item[0].lower())
-    ]
+    functions = {name: module for name, module in homes("ident3d").items() if module != "ident3d"}
+    lines += [f"::: {functions[name]}.{name}" for name in sorted(functions, key=str.lower)]
     for module, purpose in MODULES.items():
-        try:
-            found = import_module(module)
-        except ModuleNotFoundError:
-            continue
+        import_module(module)
         lines += [f"## {module}", purpose]
-        names = sorted(name for name in found.__all__ if not name.startswith("_"))
-        lines += [f"::: {home(found, name)}" for name in names]
+        lines += [f"::: {found}.{name}" for name, found in sorted(homes(module).items())]
     return "\n\n".join(lines) + "\n"
-
-
-def homes(package: Any) -> dict[str, str]:
-    """The public functions and classes of the package, and the modules that define them."""
-    return {name: module for name, module in package._HOME.items() if module != f"ident3d.{name}"}
-
-
-def home(module: Any, name: str) -> str:
-    """Where a name of a public module is defined; constants are shown where they are public."""
-    defined = getattr(getattr(module, name), "__module__", None)
-    return f"{defined if str(defined).startswith('ident3d.') else module.__name__}.{name}"

@@ -1,0 +1,36 @@
+from ident3d import encoders as encoders
+from ident3d import latents as latents
+from ident3d import losses as losses
+from ident3d import metrics as metrics
+from ident3d.errors import UserError as UserError
+from ident3d.farm.cluster import Cluster as Cluster
+from ident3d.farm.estimate import estimate as estimate
+from ident3d.farm.recipe import Recipe as Recipe
+from ident3d.farm.render import render as render
+from ident3d.health import doctor as doctor
+from ident3d.latents.worlds import World as World
+from ident3d.loaders.batches.loader import make_loader as make_loader
+from ident3d.loaders.datasets.image_dataset import ImageDataset as ImageDataset
+from ident3d.loaders.datasets.pair_dataset import PairDataset as PairDataset
+from ident3d.loaders.datasets.pair_widths import pairs as pairs
+from ident3d.loaders.datasets.search_index import index as index
+from ident3d.loaders.folders.packed import pack as pack
+from ident3d.loaders.folders.verify import verify as verify
+from ident3d.loaders.layouts.exporting import export as export
+from ident3d.loaders.layouts.importing import import_ as import_
+from ident3d.loaders.pairs.sampler import PairSampler as PairSampler
+from ident3d.looking.causal_graph import graph as graph
+from ident3d.looking.info import info as info
+from ident3d.looking.pictures import preview as preview
+from ident3d.looking.pictures import traverse as traverse
+from ident3d.metrics.scoring import score as score
+from ident3d.reproduction.reproduce import reproduce as reproduce
+from ident3d.shapes.library import meshes as meshes
+from ident3d.training.images.evaluate import encode as encode
+from ident3d.training.images.evaluate import evaluate as evaluate
+from ident3d.training.images.settings import Settings as Settings
+from ident3d.training.images.train import train as train
+from ident3d.training.mixing.settings import MixingSettings as MixingSettings
+from ident3d.training.mixing.train import mixing as mixing
+
+__version__: str

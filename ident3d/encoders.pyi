@@ -1,0 +1,15 @@
+from ident3d.training.encoders.image_encoder import Encoder as Encoder
+from ident3d.training.encoders.image_encoder import encoder as encoder
+from ident3d.training.encoders.image_encoder import parameter_groups as parameter_groups
+from ident3d.training.encoders.output_spaces import Box as Box
+from ident3d.training.encoders.output_spaces import OutputSpace as OutputSpace
+from ident3d.training.encoders.output_spaces import Product as Product
+from ident3d.training.encoders.output_spaces import Sphere as Sphere
+from ident3d.training.encoders.output_spaces import Unbounded as Unbounded
+from ident3d.training.encoders.output_spaces import output_space as output_space
+from ident3d.training.encoders.perceptron import Perceptron as Perceptron
+from ident3d.training.encoders.perceptron import perceptron as perceptron
+from ident3d.training.encoders.resnet import ResNet as ResNet
+from ident3d.training.encoders.resnet import resnet18 as resnet18
+from ident3d.training.encoders.resnet import resnet34 as resnet34
+from ident3d.training.encoders.resnet import resnet50 as resnet50

@@ -17,12 +17,9 @@ def rank_batches(
     if not 0 <= rank < world_size:
         raise UserError(f"Ranks are numbered from 0 to {world_size - 1}; there is no rank {rank}.")
     step = batch_size * world_size
-    if not drop_last:
-        firsts = range(rank * batch_size, length, step)
-        return [(first, min(first + batch_size, length)) for first in firsts]
-    if length < step:
-        if world_size == 1:
-            return [(0, length)]
+    end = length
+    if drop_last and length >= step:
+        end -= length % step
+    elif drop_last and world_size > 1:
         raise UserError(f"An epoch of {length} samples does not fill one batch of {batch_size} on {world_size} ranks.")
-    firsts = range(rank * batch_size, length - length % step, step)
-    return [(first, first + batch_size) for first in firsts]
+    return [(first, min(first + batch_size, length)) for first in range(rank * batch_size, end, step)]

@@ -120,14 +120,14 @@ class ImageDataset:
 
     def images(self, index: ArrayLike) -> NDArray[np.uint8]:
         """Return images by number, (B, H, W, 3) uint8."""
-        numbers = self.check_numbers(index)
+        numbers = whole_numbers(index, len(self))
         out = np.empty((len(numbers), self.size, self.size, 3), np.uint8)
         self._read(numbers, out)
         return out
 
     def latents(self, index: ArrayLike) -> NDArray[np.float32]:
         """Return the selected latents of images by number, (B, d) float32."""
-        numbers = self.check_numbers(index)
+        numbers = whole_numbers(index, len(self))
         # Once the table of all latents was asked for, it is kept. Until then only the shards of these images are read.
         if self._all is not None:
             return self.select(self._all[0][numbers], None if self._all[1] is None else self._all[1][numbers])
@@ -156,14 +156,14 @@ class ImageDataset:
         """Return (images B×C×H×W uint8, latents B×d float32) of the images with these numbers."""
         import torch
 
-        numbers = self.check_numbers(index)
+        numbers = whole_numbers(index, len(self))
         pixels = np.empty((len(numbers), self.size, self.size, 3), np.uint8)
         latents = self.fill(numbers, pixels)
         return self.assemble(torch.from_numpy(pixels), torch.from_numpy(latents))
 
     def fill(self, index: ArrayLike, out: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Read the images with these numbers into `out`, (B, H, W, 3), and return their latents, (B, d)."""
-        numbers = self.check_numbers(index)
+        numbers = whole_numbers(index, len(self))
         self._read(numbers, out)
         return self.latents(numbers)
 
@@ -178,24 +178,11 @@ class ImageDataset:
         if isinstance(index, SupportsIndex):
             images, latents = self.batch([operator.index(index)])
             return images[0], latents[0]
-        if isinstance(index, slice):
-            index = range(*index.indices(len(self)))
         return self.batch(index)
 
     def __getitems__(self, index: Sequence[int]) -> "list[tuple[Tensor, Tensor]]":
         """Return the batch as the list of samples that a DataLoader's collate function expects, read at once."""
         return list(zip(*self.batch(index), strict=True))
-
-    def check_numbers(self, index: ArrayLike) -> NDArray[np.int64]:
-        """Return image numbers as an array. Negative ones count from the end; a number without an image is an error."""
-        given = np.asarray(index)
-        if given.ndim != 1 or not (given.dtype.kind in "iu" or given.size == 0):
-            raise UserError("An image is chosen by a whole number, and several by a list of whole numbers.")
-        numbers = given.astype(np.int64)
-        numbers = np.where(numbers < 0, numbers + len(self), numbers)
-        if numbers.size and not (numbers.min() >= 0 and numbers.max() < len(self)):
-            raise IndexError(f"there are {len(self)} images, numbered from 0")
-        return numbers
 
     _all: tuple[NDArray[np.float32], NDArray[np.int8] | None] | None = None
 
@@ -226,3 +213,15 @@ class ImageDataset:
         # E x² of all folders together is the mean of their E x² = std² + mean²; their variances alone would not do.
         centre = weight @ mean
         return centre, np.sqrt(weight @ (std**2 + mean**2) - centre**2)
+
+
+def whole_numbers(index: Any, length: int, what: str = "images") -> NDArray[np.int64]:
+    """Return a list or slice of numbers as an array. Negative ones count from the end; one out of range is an error."""
+    given = np.arange(*index.indices(length)) if isinstance(index, slice) else np.asarray(index)
+    if given.ndim != 1 or not (given.dtype.kind in "iu" or given.size == 0):
+        raise UserError("An image is chosen by a whole number, and several by a list of whole numbers.")
+    numbers = given.astype(np.int64)
+    numbers = np.where(numbers < 0, numbers + length, numbers)
+    if numbers.size and not (numbers.min() >= 0 and numbers.max() < length):
+        raise IndexError(f"there are {length} {what}, numbered from 0")
+    return numbers

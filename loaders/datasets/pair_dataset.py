@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ident3d.errors import UserError, unknown
 from ident3d.latents import Conditional, Product, World, conditional
 from ident3d.latents.exact.names import GROUPS, VIEWS
-from ident3d.loaders.datasets.image_dataset import Folders, ImageDataset
+from ident3d.loaders.datasets.image_dataset import Folders, ImageDataset, whole_numbers
 from ident3d.loaders.pairs.sampler import PairSampler
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ class PairDataset:
         transform: "Callable[[Tensor], Tensor] | None" = None,
         packed: bool | None = None,
     ) -> None:
+        import torch
+
         if isinstance(images, ImageDataset):
             if transform is not None or packed is not None:
                 raise UserError("Give `transform` and `packed` to the ImageDataset, not to the PairDataset made of it.")
@@ -91,7 +93,8 @@ class PairDataset:
             anchors=anchors,
             search=search,
         )
-        self._epoch = shared_number()
+        # In shared memory: workers that outlive an epoch see its number change.
+        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         self.length = len(self.source) if length is None else length
         if self.length < 1:
             raise UserError(f"An epoch has at least one pair, not {self.length}.")
@@ -153,8 +156,6 @@ class PairDataset:
         if isinstance(index, SupportsIndex):
             z, x = self.batch(self._numbers([operator.index(index)]))
             return tuple(one[0] for one in z), tuple(one[0] for one in x)
-        if isinstance(index, slice):
-            index = range(*index.indices(len(self)))
         return self.batch(self._numbers(index))
 
     def __getitems__(self, index: Sequence[int]) -> list[Sample]:
@@ -162,22 +163,9 @@ class PairDataset:
         z, x = self.batch(self._numbers(index))
         return list(zip(zip(*z, strict=True), zip(*x, strict=True), strict=True))
 
-    def _numbers(self, index: ArrayLike) -> NDArray[np.int64]:
+    def _numbers(self, index: Any) -> NDArray[np.int64]:
         # Within an epoch, -1 is its last pair. The sampler counts over all epochs, so that each epoch has new pairs.
-        given = np.asarray(index, np.int64)
-        given = np.where(given < 0, given + len(self), given)
-        if given.size and not (given.min() >= 0 and given.max() < len(self)):
-            raise IndexError(f"an epoch has {len(self)} pairs, numbered from 0")
-        return given + self.epoch * len(self)
-
-
-def shared_number() -> "Tensor":
-    """Return a 0 in shared memory. Persistent workers outlive an epoch, and see its number change."""
-    import torch
-
-    number = torch.zeros(1, dtype=torch.int64)
-    number.share_memory_()  # type: ignore[no-untyped-call]
-    return number
+        return whole_numbers(index, len(self), "pairs in an epoch") + self.epoch * len(self)
 
 
 def check_space(world: World, name: str | None) -> None:

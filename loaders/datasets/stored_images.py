@@ -8,7 +8,7 @@ import mmap
 import os
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import h5py
 import numpy as np
@@ -25,14 +25,6 @@ from ident3d.loaders.format.shard import as_user_error, check_head, check_images
 
 OPEN_FILES = 64  # per folder and process
 BLOCK = 16  # images taken from the memory map at once
-
-
-class Chunks(NamedTuple):
-    """Where the images of one shard lie, and HDF5's filter mask of each."""
-
-    offset: list[int]
-    size: list[int]
-    mask: list[int]
 
 
 class Descriptor:
@@ -76,7 +68,7 @@ class StoredImages:
 
     def _start(self) -> None:
         # What a process opens is its own: descriptors and the HDF5 library do not survive a pickle.
-        self._chunks: dict[int, Chunks] = {}
+        self._chunks: dict[int, NDArray[np.int64]] = {}
         self._latents: dict[int, Latents] = {}
         self._open = lru_cache(OPEN_FILES)(partial(open_shard, self.folder))
 
@@ -139,15 +131,14 @@ class StoredImages:
         return list(zip(shard.tolist(), (index - self._first[shard]).tolist(), strict=True))
 
     def _image(self, shard: int, place: int) -> NDArray[np.uint8]:
-        chunks = self._chunks_of(shard)
+        offset, size, mask = self._chunks_of(shard)[place].tolist()
         with as_user_error(self.folder.shard_name(self.folder.entries[shard])):
             # The name `file` keeps the descriptor open. Without it, another thread's read could push it out of the
             # cache, its number would be closed, and the same number could soon mean another file.
             file = self._open(shard)
-            data = os.pread(file.number, chunks.size[place], chunks.offset[place])
-            return inflate(data, chunks.mask[place], (self.size, self.size, 3))
+            return inflate(os.pread(file.number, size, offset), mask, (self.size, self.size, 3))
 
-    def _chunks_of(self, shard: int) -> Chunks:
+    def _chunks_of(self, shard: int) -> NDArray[np.int64]:
         if shard not in self._chunks:
             entry = self.folder.entries[shard]
             path = self.folder.shard_path(entry)
@@ -166,7 +157,7 @@ class StoredImages:
         return self._latents[shard]
 
 
-def chunk_places(images: h5py.Dataset, file_bytes: int) -> Chunks:
+def chunk_places(images: h5py.Dataset, file_bytes: int) -> NDArray[np.int64]:
     """Return offset, size and filter mask of each image's chunk; every chunk must be there and lie inside the file."""
     found: dict[int, tuple[int, int, int]] = {}
 
@@ -178,5 +169,4 @@ def chunk_places(images: h5py.Dataset, file_bytes: int) -> Chunks:
         raise ValueError("an image without a chunk")
     if any(offset + size > file_bytes for offset, size, _ in found.values()):
         raise ValueError("a chunk that lies outside the file")
-    offset, size, mask = zip(*(found[i] for i in range(len(images))), strict=True)
-    return Chunks(list(offset), list(size), list(mask))
+    return np.array([found[i] for i in range(len(images))], np.int64)

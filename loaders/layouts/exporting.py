@@ -1,6 +1,7 @@
 """``export``: write a dataset folder in the published layout, for code that was written for that layout."""
 
 import json
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,22 +55,21 @@ def export(path: Path | str, out: Path | str, *, show_progress: bool = True) -> 
         raise UserError(f"{folder.address} is not finished; export it when all its images are there.")
     begin_export(folder, out)
     with lease(out):
-        seen: dict[str, int] = {}  # suffix -> images of that class so far
-        raw: dict[str, list[NDArray[np.float32]]] = {}
-        scene: dict[str, list[NDArray[np.float32]]] = {}
+        # By the suffix of the class. An image's number is the count of those of its class before it.
+        raw: defaultdict[str, list[NDArray[np.float32]]] = defaultdict(list)
+        scene: defaultdict[str, list[NDArray[np.float32]]] = defaultdict(list)
         digits = digits_of(folder)
         written = 0
         with progress_bar(folder.description.n, "images", show=show_progress) as bar:
             for shard in checked_shards(folder):
                 for i, image in enumerate(shard.images):
                     suffix = "" if shard.classes is None else f"_{shard.classes[i]}"
-                    number = seen.get(suffix, 0)
-                    seen[suffix] = number + 1
-                    raw.setdefault(suffix, []).append(shard.raw_latents[i])
-                    scene.setdefault(suffix, []).append(shard.scene_latents[i])
-                    written += write_picture(out / f"images{suffix}" / f"{number:0{digits[suffix]}d}.png", image)
+                    name = f"{len(raw[suffix]):0{digits[suffix]}d}.png"
+                    raw[suffix].append(shard.raw_latents[i])
+                    scene[suffix].append(shard.scene_latents[i])
+                    written += write_picture(out / f"images{suffix}" / name, image)
                 bar.update(len(shard.images))
-        for suffix in seen:
+        for suffix in raw:
             write_atomically(out / f"raw_latents{suffix}.npy", npy_bytes(np.stack(raw[suffix])))
             write_atomically(out / f"latents{suffix}.npy", npy_bytes(np.stack(scene[suffix])))
         for images in out.glob("images*"):

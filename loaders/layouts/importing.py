@@ -4,7 +4,7 @@ import io
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from multiprocessing import get_context
@@ -24,7 +24,7 @@ from ident3d.loaders.format.files import TEMPORARY, remove_partial_files, sha256
 from ident3d.loaders.format.manifest import ShardEntry, entry_of
 from ident3d.loaders.format.shard import Shard, encode_shard
 from ident3d.loaders.layouts import published
-from ident3d.loaders.layouts.published import NO_CLASS, ORIGINS, Split
+from ident3d.loaders.layouts.published import LICENCE, NO_CLASS, ORIGINS, Split
 from ident3d.loaders.layouts.tar_members import ByteRange, byte_ranges
 from ident3d.loaders.stores.lease import lease
 from ident3d.loaders.stores.store import local_folder
@@ -105,9 +105,10 @@ def import_(
             save_if_changed(out, description)
             remove_partial_files(out / SHARDS)
             jobs = plan(description, entries)
+            due = sum(job.count for job in jobs)
             if not description.complete:
                 with progress_bar(description.n, "images", show=show_progress) as bar:
-                    bar.update(description.n - sum(job.count for job in jobs))
+                    bar.update(description.n - due)
                     for entry in run(out, settings, jobs, content, workers or cores()):
                         held.check()
                         manifest.append_entry(out, entry)
@@ -115,10 +116,10 @@ def import_(
                         bar.update(entry.count)
                 held.check()
                 description = finish(out, description, manifest.in_order(entries), mesh_credits=())
-                record_run(out, started, imported=str(source.name), images=sum(job.count for job in jobs))
+                record_run(out, started, imported=str(source.name), images=due)
         finally:
             scratch.unlink(missing_ok=True)
-    return Imported(out, description.n, sum(job.count for job in jobs))
+    return Imported(out, description.n, due)
 
 
 def content_of(split: Split) -> Content:
@@ -128,7 +129,7 @@ def content_of(split: Split) -> Content:
         raise UserError("The classes of the images are not the classes of the latents.")
     if max(kinds) > np.iinfo(np.int8).max:
         raise UserError(f"There is no class {max(kinds)}.")
-    raws, scenes, order, found = [], [], [], []
+    raws, scenes, order = [], [], []
     for kind in kinds:
         label = "" if kind == NO_CLASS else f"_{kind}"
         raw = published.read_array(split.raw[kind], f"raw_latents{label}.npy", (10, 11))
@@ -144,19 +145,13 @@ def content_of(split: Split) -> Content:
             raise UserError(f"images{label} lacks number {missing}.")
         raws.append(raw)
         scenes.append(scene)
-        order += [(number, kind) for number in range(len(images))]
-        found += [images[number] for number in range(len(images))]
+        order += [(number, kind, images[number]) for number in range(len(images))]
     if len({raw.shape[1] for raw in raws}) > 1:
         raise UserError("The raw latents of the classes have different numbers of columns.")
     # Image 0 of each class, then image 1 of each class, and so on.
-    turn = sorted(range(len(order)), key=order.__getitem__)
-    kind_of = np.array([order[i][1] for i in turn], np.int8)
-    return Content(
-        [found[i] for i in turn],
-        np.concatenate(raws)[turn],
-        np.concatenate(scenes)[turn],
-        None if NO_CLASS in kinds else kind_of,
-    )
+    turn = sorted(range(len(order)), key=lambda i: order[i][:2])
+    classes = None if NO_CLASS in kinds else np.array([order[i][1] for i in turn], np.int8)
+    return Content([order[i][2] for i in turn], np.concatenate(raws)[turn], np.concatenate(scenes)[turn], classes)
 
 
 def settings_of(
@@ -167,9 +162,7 @@ def settings_of(
     world, mapping = published.infer_world(content.raw, content.scene, causal)
     world.check_raw(content.raw)
     layout = "causal3dident" if causal else "3dident"
-    origin = asdict(ORIGINS[layout])
-    given = {"licence": licence, "citation": citation}
-    first = decode(content.images[0], None)
+    origin = ORIGINS[layout] | {"licence": licence or LICENCE}
     return {
         "world": world.as_dict(),
         "source": {
@@ -180,8 +173,8 @@ def settings_of(
             "raw_latents_sha256": sha256(content.raw.tobytes()),
             "raw_to_scene": mapping,
         },
-        "origin": origin | {name: value for name, value in given.items() if value},
-        "size": len(first),
+        "origin": origin | ({"citation": citation} if citation else {}),
+        "size": len(decode(content.images[0], None)),
         "quality": None,
         "material": "as imported",
         "device": "unknown",
@@ -191,14 +184,13 @@ def settings_of(
 
 def run(out: Path, settings: dict[str, Any], jobs: Sequence[Job], content: Content, workers: int) -> Any:
     """Make the jobs' shards in worker processes, and yield each shard's entry when it is finished."""
-    parts = ((job, part(content, job)) for job in jobs)
+    orders = [(out, settings, job, part(content, job)) for job in jobs]
     if workers <= 1 or len(jobs) <= 1:
-        for job, own in parts:
-            yield import_shard(out, settings, job, own)
+        yield from (import_shard(*order) for order in orders)
         return
     # Spawned, because the lease's heartbeat is a thread of this process, and threads do not survive a fork safely.
     with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=get_context("spawn")) as pool:
-        futures = [pool.submit(import_shard, out, settings, job, own) for job, own in parts]
+        futures = [pool.submit(import_shard, *order) for order in orders]
         try:
             for future in as_completed(futures):
                 yield future.result()

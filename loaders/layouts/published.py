@@ -26,30 +26,22 @@ NO_CLASS: Final = -1
 TOLERANCE: Final = 1e-4  # of a scene value that the arrays' float32 may be off
 
 
-@dataclass(frozen=True)
-class Origin:
-    """Where published data come from, for the card."""
-
-    name: str
-    source: str
-    citation: str
-    licence: str = "that of the record, which names it"
-
-
+# Where published data come from, for the card of an imported dataset.
 ORIGINS: Final = {
-    "3dident": Origin(
-        "3DIdent",
-        "https://zenodo.org/record/4502485",
-        "Zimmermann, Sharma, Schneider, Bethge, Brendel: Contrastive Learning Inverts the Data Generating Process, "
-        "ICML 2021",
-    ),
-    "causal3dident": Origin(
-        "Causal3DIdent",
-        "https://zenodo.org/record/4784282",
-        "von Kügelgen, Sharma, Gresele, Brendel, Schölkopf, Besserve, Locatello: Self-Supervised Learning with Data "
-        "Augmentations Provably Isolates Content from Style, NeurIPS 2021",
-    ),
+    "3dident": {
+        "name": "3DIdent",
+        "source": "https://zenodo.org/record/4502485",
+        "citation": "Zimmermann, Sharma, Schneider, Bethge, Brendel: Contrastive Learning Inverts the Data Generating "
+        "Process, ICML 2021",
+    },
+    "causal3dident": {
+        "name": "Causal3DIdent",
+        "source": "https://zenodo.org/record/4784282",
+        "citation": "von Kügelgen, Sharma, Gresele, Brendel, Schölkopf, Besserve, Locatello: Self-Supervised Learning "
+        "with Data Augmentations Provably Isolates Content from Style, NeurIPS 2021",
+    },
 }
+LICENCE: Final = "that of the record, which names it"
 
 
 @dataclass
@@ -135,19 +127,14 @@ def infer_world(raw: NDArray[np.float32], scene: NDArray[np.float32], causal: bo
         mapping: dict[str, Any] = {"kind": "periodic", "position_range": world.position_range}
     else:
         fits = {name: line(raw[:, k], scene[:, k]) for k, name in enumerate(NAMES)}
-        mapping = {"kind": "linear"} | {
-            name: fit and dict(zip(("scale", "offset"), fit, strict=True)) for name, fit in fits.items()
-        }
-        position, angle, hue = (
-            scale_of(raw, scene, group, default)
-            for group, default in (
-                (POSITIONS, usual.position_range),
-                (ANGLES, usual.angle_range),
-                (HUES, usual.hue_range),
-            )
+        scales = {name: fit and {"scale": fit[0], "offset": fit[1]} for name, fit in fits.items()}
+        mapping = {"kind": "linear"} | scales
+        world = World(
+            "causal3dident" if causal else "3dident",
+            position_range=scale_of(raw, scene, POSITIONS, usual.position_range),
+            angle_range=scale_of(raw, scene, ANGLES, usual.angle_range),
+            hue_range=scale_of(raw, scene, HUES, usual.hue_range),
         )
-        scene_name = "causal3dident" if causal else "3dident"
-        world = World(scene_name, position_range=position, angle_range=angle, hue_range=hue)
     # Every column may have a fit, and the fits may still be no world: its own mapping has to give every value.
     off = np.abs(world.to_scene(raw) - scene)
     if off.max() > TOLERANCE * max(1.0, world.position_range):

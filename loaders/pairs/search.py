@@ -43,7 +43,22 @@ def nearest_among(latents: Latents, search: str) -> Nearest:
     if search == "exact":
         return k_d_tree(latents)
     require_faiss()
-    return flat(latents) if search == "flat" else ivf(latents)
+    import faiss
+
+    index: Any
+    if search == "ivf":
+        index = cached_index(latents, IVF)
+        faiss.extract_index_ivf(index).nprobe = NPROBE
+    else:
+        index = faiss.IndexFlatL2(latents.shape[1])
+        if faiss_gpus():
+            index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)
+        index.add(latents)
+
+    def nearest(queries: NDArray[np.float64], k: int) -> Indices:
+        return np.asarray(index.search(np.ascontiguousarray(queries, np.float32), k)[1], np.int64)
+
+    return nearest
 
 
 def k_d_tree(latents: Latents) -> Nearest:
@@ -52,20 +67,9 @@ def k_d_tree(latents: Latents) -> Nearest:
     tree = cKDTree(latents.astype(np.float64), leafsize=16)
 
     def nearest(queries: NDArray[np.float64], k: int) -> Indices:
-        found = tree.query(queries, k=range(1, k + 1))[1]
-        return np.asarray(found, np.int64)
+        return np.asarray(tree.query(queries, k=range(1, k + 1))[1], np.int64)
 
     return nearest
-
-
-def flat(latents: Latents) -> Nearest:
-    import faiss
-
-    index: Any = faiss.IndexFlatL2(latents.shape[1])
-    if faiss_gpus():
-        index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)
-    index.add(latents)
-    return through_faiss(index)
 
 
 def faiss_gpus() -> int:
@@ -74,21 +78,6 @@ def faiss_gpus() -> int:
     import faiss
 
     return int(faiss.get_num_gpus()) if hasattr(faiss, "StandardGpuResources") else 0
-
-
-def ivf(latents: Latents, nprobe: int = NPROBE) -> Nearest:
-    import faiss
-
-    index = cached_index(latents, IVF)
-    faiss.extract_index_ivf(index).nprobe = nprobe
-    return through_faiss(index)
-
-
-def through_faiss(index: Any) -> Nearest:
-    def nearest(queries: NDArray[np.float64], k: int) -> Indices:
-        return np.asarray(index.search(np.ascontiguousarray(queries, np.float32), k)[1], np.int64)
-
-    return nearest
 
 
 class Neighbours:
@@ -130,9 +119,10 @@ class Neighbours:
         result = np.empty(len(queries), np.int64)
         if self.classes is not None and other_than is None:
             raise ValueError("other_than is needed: it gives the class to search in")
-        own = None if self.classes is None or other_than is None else self.classes[other_than]
         for group, nearest in zip(self.groups, self._nearest, strict=True):
-            rows = np.arange(len(queries)) if own is None else np.flatnonzero(own == self.class_of(group))
+            rows = np.arange(len(queries))
+            if self.classes is not None:
+                rows = np.flatnonzero(self.classes[other_than] == self.classes[group[0]])
             if not len(rows):
                 continue
             if other_than is None:
@@ -147,10 +137,6 @@ class Neighbours:
                 taken[row] = self._by_force(group, queries[rows[row]], int(other_than[rows[row]]))
             result[rows] = taken
         return result
-
-    def class_of(self, group: NDArray[np.intp]) -> int:
-        assert self.classes is not None
-        return int(self.classes[group[0]])
 
     def _by_force(self, group: NDArray[np.intp], query: NDArray[np.float64], other_than: int) -> int:
         distance = ((self.latents[group] - query) ** 2).sum(axis=1)

@@ -225,7 +225,7 @@ def test_a_missing_or_damaged_shard_is_named(tmp_path: Path) -> None:
     opened = ImageDataset(path)
     shard = path / "shards/00001.h5"
     data = bytearray(shard.read_bytes())
-    offset = opened.parts[0]._chunks_of(1).offset[3]
+    offset = int(opened.parts[0]._chunks_of(1)[3, 0])
     data[offset + 20] ^= 1
     shard.write_bytes(data)
     fresh = ImageDataset(path)

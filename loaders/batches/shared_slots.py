@@ -22,10 +22,14 @@ from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.machine import cores
 
 MOST_WORKERS = 8
-SHARED_MEMORY = Path("/dev/shm")  # where Linux keeps it; a container often has 64 MB
-MOST_LENT = 2  # slots that a consumer may hold: a plain loop holds a batch while it asks for the next
-PATIENCE = 5.0  # seconds after which a waiting worker checks that its parent still runs
-TOKEN = 2  # bytes of a slot's number: a pipe passes so few in one piece
+# Where Linux keeps it. A container often has 64 MB.
+SHARED_MEMORY = Path("/dev/shm")
+# Slots that a consumer may hold: a plain loop holds a batch while it asks for the next.
+MOST_LENT = 2
+# Seconds after which a waiting worker checks that its parent still runs.
+PATIENCE = 5.0
+# Bytes of a slot's number: a pipe passes so few in one piece.
+TOKEN = 2
 Dataset: TypeAlias = ImageDataset | PairDataset
 
 

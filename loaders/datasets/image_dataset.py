@@ -61,6 +61,7 @@ class ImageDataset:
             if part.size != first.size:
                 raise UserError(f"{part.path} has images of {part.size} pixels, {first.path} of {first.size}.")
             differ = differences(first.world.as_dict(), part.world.as_dict())
+            # Latents of two worlds have the same numbers but mean different scenes.
             if differ:
                 raise UserError(f"{first.path} and {part.path} show different worlds ({'; '.join(differ)}).")
         if len(self.parts) > 1 and len({part.has_classes for part in self.parts}) > 1:
@@ -68,11 +69,13 @@ class ImageDataset:
         self.size = first.size
         self.world = first.world
         self.transform = transform
+        # The folders' images follow one another; a number's folder is found by bisection among these ends.
         self._ends = np.cumsum([part.n for part in self.parts])
         self._select(latents)
 
     def with_latents(self, latents: Sequence[str] | None) -> "ImageDataset":
         """Return the same images with these latents selected by name (None: all). No folder is opened again."""
+        # A shallow copy shares the open files and the table of latents. Only what depends on the selection is dropped.
         other = copy.copy(self)
         other.__dict__.pop("names", None)
         other._select(latents)
@@ -89,7 +92,8 @@ class ImageDataset:
     def __len__(self) -> int:
         return int(self._ends[-1])
 
-    members = 1  # images of each number of a batch; a PairDataset has two or three
+    # Images of each number of a batch; a PairDataset has two or three.
+    members = 1
 
     @property
     def packed(self) -> bool:
@@ -171,6 +175,7 @@ class ImageDataset:
         """Return the batch of these bytes, B×H×W×3, and latents: a view, unless there is a transform."""
         import torch
 
+        # Channels last in memory, as stored: no byte moves here, and cuDNN's fastest convolutions want it so.
         images = pixels.permute(0, 3, 1, 2)
         return (images if self.transform is None else torch.stack([self.transform(image) for image in images])), latents
 
@@ -217,6 +222,7 @@ class ImageDataset:
 
 def whole_numbers(index: Any, length: int, what: str = "images") -> NDArray[np.int64]:
     """Return a list or slice of numbers as an array. Negative ones count from the end; one out of range is an error."""
+    # NumPy would turn 1.5 into 1 and True into 1 without a word, so the kind of the numbers is checked first.
     given = np.arange(*index.indices(length)) if isinstance(index, slice) else np.asarray(index)
     if given.ndim != 1 or not (given.dtype.kind in "iu" or given.size == 0):
         raise UserError("An image is chosen by a whole number, and several by a list of whole numbers.")

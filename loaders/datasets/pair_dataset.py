@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 Sample: TypeAlias = "tuple[tuple[Tensor, ...], tuple[Tensor, ...]]"
-DEFAULT_SIGMA = 0.1  # the papers' width
+# The papers' width.
+DEFAULT_SIGMA = 0.1
 
 
 class PairDataset:
@@ -191,6 +192,7 @@ def pair_sampler(
         raise UserError(
             "The marginal of causal3dident is its graph, which the rendered images follow: use --anchors rendered."
         )
+    # Pairs are searched among all raw latents, whichever of them the dataset returns.
     raw, classes = images.all_latents()
     if same_class and classes is None:
         raise UserError("These images have no classes, so pairs cannot be kept within a class.")
@@ -218,6 +220,7 @@ def world_conditional(
         if not set(members) <= set(world.names):
             raise unknown("latent", name, (*world.names, *(s for s in sets if set(sets[s]) <= set(world.names))))
         wanted += members
+    # A conditional that moved a fixed latent would ask for images that were never rendered.
     moving = tuple(k for k, name in enumerate(world.names) if name in wanted and name not in world.fixed)
     if not moving:
         raise UserError("At least one latent must change between anchor and positive.")

@@ -96,11 +96,13 @@ def pairs(
     data = images if isinstance(images, ImageDataset) else ImageDataset(images)
     conditional = world_conditional(data.world, cond, sigma, p, kappa, precision, only)
     sampler = pair_sampler(data, conditional, seed=seed, same_class=same_class, anchors=anchors, search=search)
+    # Pair numbers from 0 are those of a training's first epoch: what a run with this seed sees is measured.
     drawn = sampler.pairs(np.arange(count))
     z = sampler.latents.astype(np.float64)
     difference = np.abs(z[drawn.positive] - z[drawn.anchor])
     # The last thousandth is left out: one stray pair would squeeze all others into a few bins.
     edges = np.linspace(0, max(float(np.quantile(difference, 0.999)), 1e-9), BINS + 1)
+    # The distribution asked for is averaged over all images as anchors, because edges of the box narrow it.
     asked = difference_cdf(conditional, edges, z)
     realised = np.stack([np.searchsorted(np.sort(column), edges, "right") for column in difference.T], axis=1) / count
     return Realised(
@@ -129,6 +131,7 @@ def plot_realised(result: Realised, path: Path, title: str) -> None:
     middle = (result.edges[:-1] + result.edges[1:]) / 2
     asked = np.diff(result.asked_cdf, axis=0) / width
     realised = result.histogram / result.pairs / width
+    # A narrow conditional's density at 0 may be far above all bars. Its top is cut off, so that they are seen.
     top = 1.15 * max(realised.max(), np.quantile(asked, 0.98))
     for k, name in enumerate(result.names):
         panels[k].bar(middle, realised[:, k], width, color="#9db8d9", label="realised")

@@ -13,6 +13,7 @@ from ident3d.loaders.pairs.index_cache import cached_path
 from ident3d.loaders.pairs.sampler import PairSampler
 from ident3d.loaders.pairs.search import IVF
 
+# A recall of 0.9 then has a standard error below 0.01.
 QUERIES = 2000
 
 

@@ -23,8 +23,10 @@ from ident3d.loaders.format.latents_source import world_of
 from ident3d.loaders.format.latents_table import Latents, shard_latents
 from ident3d.loaders.format.shard import as_user_error, check_head, check_images, inflate
 
-OPEN_FILES = 64  # per folder and process
-BLOCK = 16  # images taken from the memory map at once
+# For each folder and process. A process often may have 1,024 open files, and eight folders are a large join.
+OPEN_FILES = 64
+# Images taken from the memory map before its pages are given back: 2.4 MB at 224×224.
+BLOCK = 16
 
 
 class Descriptor:
@@ -94,6 +96,7 @@ class StoredImages:
         if self.packed:
             for start in range(0, len(index), BLOCK):
                 rows = slice(start, start + BLOCK)
+                # mode="clip" writes straight into `out`; the default mode fills a buffer first and copies it.
                 np.take(self._map, index[rows], axis=0, out=out[rows], mode="clip")
                 # Otherwise every page ever read would count as this process's memory, until the whole file does.
                 self._map._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
@@ -113,6 +116,7 @@ class StoredImages:
         known = latents_table.read(self.path, self.folder.description.all_latents, self.n, self.world.n_raw)
         if known:
             return known
+        # Without the table every shard is opened. Its rows are in the result, so that they are not kept twice.
         parts = [self._latents_of(shard) for shard in range(len(self._first))]
         self._latents.clear()
         classes = [kinds for _, kinds in parts if kinds is not None]
@@ -164,6 +168,7 @@ def chunk_places(images: h5py.Dataset, file_bytes: int) -> NDArray[np.int64]:
     def note(info: Any) -> None:
         found[info.chunk_offset[0]] = (info.byte_offset, info.size, info.filter_mask)
 
+    # One call visits the whole index of chunks; asking for each by its number would search the index anew.
     images.id.chunk_iter(note)
     if sorted(found) != list(range(len(images))):
         raise ValueError("an image without a chunk")

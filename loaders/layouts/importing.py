@@ -92,6 +92,7 @@ def import_(
     if not source.exists():
         raise UserError(f"There is no folder or archive {source}.")
     out.mkdir(parents=True, exist_ok=True)
+    # Next to the dataset, on the disk that must hold it anyway; inside, an interrupted import would leave it there.
     beside = out.resolve()
     scratch = beside.with_name(f"{TEMPORARY}{beside.name}-members")
     with lease(out) as held:
@@ -110,6 +111,7 @@ def import_(
                 with progress_bar(description.n, "images", show=show_progress) as bar:
                     bar.update(description.n - due)
                     for entry in run(out, settings, jobs, content, workers or cores()):
+                        # If the lease was lost, another import may own the manifest by now.
                         held.check()
                         manifest.append_entry(out, entry)
                         entries.append(entry)
@@ -160,6 +162,7 @@ def settings_of(
     """Return the settings that dataset.json records: the inferred world, and where everything comes from."""
     causal = content.classes is not None
     world, mapping = published.infer_world(content.raw, content.scene, causal)
+    # `verify` has no seed to compare imported latents with, so that their ranges are checked here.
     world.check_raw(content.raw)
     layout = "causal3dident" if causal else "3dident"
     origin = ORIGINS[layout] | {"licence": licence or LICENCE}

@@ -23,7 +23,8 @@ from ident3d.loaders.layouts.tar_members import ByteRange
 IMAGE: Final = re.compile(r"(?:(.+)/)?images(?:_(\d{1,2}))?/(\d{1,9})\.png", re.ASCII)
 ARRAY: Final = re.compile(r"(?:(.+)/)?(raw_)?latents(?:_(\d{1,2}))?\.npy", re.ASCII)
 NO_CLASS: Final = -1
-TOLERANCE: Final = 1e-4  # of a scene value that the arrays' float32 may be off
+# What a scene value may be off: the published arrays are float32, and their angles were computed in it.
+TOLERANCE: Final = 1e-4
 
 
 # Where published data come from, for the card of an imported dataset.
@@ -155,6 +156,7 @@ def scale_of(raw: NDArray[np.float32], scene: NDArray[np.float32], group: slice,
 def line(raw: NDArray[np.float32], scene: NDArray[np.float32]) -> tuple[float, float] | None:
     """Fit scene = scale · raw + offset by least squares; a column held fixed gives a line through 0, or none at 0."""
     x, y = raw.astype(np.float64), scene.astype(np.float64)
+    # A least-squares line through a single x has no slope, so that a column held fixed is a case of its own.
     if np.ptp(x) < 1e-9:
         return (float(y[0] / x[0]), 0.0) if x[0] else None
     scale, offset = np.polyfit(x, y, 1)

@@ -16,11 +16,14 @@ from ident3d.errors import UserError
 from ident3d.progress import progress_bar
 
 MOST_MEMBERS: Final = 20_000_000
-LARGEST_ARRAY: Final = 2**30  # bytes; the largest of the published archives has 11 MB
+# Bytes. The largest array of the published archives has 11 MB.
+LARGEST_ARRAY: Final = 2**30
 LARGEST_PICTURE: Final = 2**26
-MOST_GROWTH: Final = 20  # times the archive, and the leeway: pictures are compressed already
+# An archive may unpack to so many times its size, and the leeway. Pictures are compressed already and hardly shrink.
+MOST_GROWTH: Final = 20
 LEEWAY: Final = 2**28
-RESERVE: Final = 2**29  # bytes that stay free on the disk
+# Bytes that stay free on the disk.
+RESERVE: Final = 2**29
 BLOCK: Final = 2**20
 
 
@@ -141,7 +144,8 @@ def checked_size(name: str, size: int) -> int:
 
 
 def plain_name(member: tarfile.TarInfo) -> str:
-    return PurePosixPath(member.name).as_posix()  # without ./ in front
+    # Archives made by `tar .` have ./ in front of every name.
+    return PurePosixPath(member.name).as_posix()
 
 
 def enter(found: dict[str, ByteRange], name: str, place: ByteRange) -> None:

@@ -15,6 +15,7 @@ ADVICE: dict[FaissBuild, str] = {
 
 def faiss_build() -> FaissBuild:
     """Return which FAISS build is installed, by the names of the installed distributions."""
+    # The names of distributions, because both builds are imported as `faiss`, and importing it to see costs a second.
     names = {(dist.metadata["Name"] or "").lower().replace("_", "-") for dist in distributions()}
     cpu = bool(names & {"faiss-cpu", "faiss"})  # conda's is called faiss
     gpu = any(name == "faiss-gpu" or name.startswith("faiss-gpu-") for name in names)

@@ -15,13 +15,15 @@ from numpy.typing import NDArray
 from ident3d.loaders.format.files import write_atomically
 from ident3d.machine import cache_folder
 
-TRAINING_POINTS = 256 * 1024  # 256 for each of 1,024 lists, as many as FAISS uses
+# 256 for each of the 1,024 lists: FAISS would use no more, and warn that it has been given more.
+TRAINING_POINTS = 256 * 1024
 
 
 def cached_path(latents: NDArray[np.float32], factory: str) -> Path:
     """Return the path of the index of just these latents; it may not have been built yet."""
     import faiss
 
+    # FAISS' version is part of the key, because another version may train other lists from the same latents.
     key = hashlib.sha256(f"{factory} {latents.shape} faiss {faiss.__version__}\n".encode())
     key.update(latents.tobytes())
     return cache_folder() / "indexes" / f"{key.hexdigest()}.faiss"

@@ -82,6 +82,7 @@ class PairSampler:
         self.seed = check_seed(seed)
         self.neighbours = Neighbours(latents, search, classes)
         self.marginal = marginal("uniform", conditional.space) if anchors == "marginal" else None
+        # An anchor drawn from the marginal may be of any class; only the positive has to be of the anchor's.
         self.nearest_anchor = Neighbours(latents, search) if classes is not None and self.marginal else self.neighbours
 
     def build(self) -> None:
@@ -95,6 +96,8 @@ class PairSampler:
         numbers = np.asarray(numbers, np.int64)
         if numbers.ndim != 1 or (numbers < 0).any():
             raise UserError("Pairs are chosen by a list of whole numbers from 0.")
+        # The numbers for all purposes come at once, each purpose its own columns, so that a hard negative that is asked
+        # for leaves the anchor and the positive as they were.
         variates = uniforms(self.seed, numbers)
         if self.marginal:
             anchor = self.nearest_anchor.find(self.marginal.sample(len(numbers), Columns(variates[:, MARGINAL])))

@@ -19,7 +19,8 @@ from ident3d.loaders.pairs.index_cache import cached_index
 SEARCHES: Final = ("exact", "flat", "ivf")
 IVF: Final = "IVF1024_HNSW32,Flat"  # the papers' index
 NPROBE: Final = 10
-IVF_NEEDS: Final = 40_000  # about 39 points for each of its 1,024 lists, FAISS' own minimum to train them
+# About 39 points for each list, FAISS' own minimum to train them.
+IVF_NEEDS: Final = 40_000
 
 Latents: TypeAlias = NDArray[np.float32]
 Indices: TypeAlias = NDArray[np.int64]

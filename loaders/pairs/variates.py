@@ -13,11 +13,15 @@ from numpy.typing import NDArray
 from ident3d.errors import UserError
 from ident3d.latents.exact.streams import uniform_float64
 
-WORDS = 64  # 64-bit words for each pair; Philox gives four with each step of its counter
-COLUMNS = 16  # of them for each purpose: enough for one word a latent
+# 64-bit words for each pair. Philox gives four with each step of its counter.
+WORDS = 64
+# Words for each of the four purposes: one for each latent, and the periodic world has eleven.
+COLUMNS = 16
 ANCHOR, MARGINAL, POSITIVE, NEGATIVE = range(4)
-_STREAM = 1000  # apart from the streams of latents and noise, which are numbered from 0
-_REPEATS = 1004  # and onwards, one for each purpose: for conditionals that draw until they accept
+# Apart from the streams of latents and noise, which are numbered from 0.
+_STREAM = 1000
+# And onwards, one for each purpose: for conditionals that draw until they accept.
+_REPEATS = 1004
 
 
 def check_seed(seed: int) -> int:

@@ -5,6 +5,7 @@ tests/data/v0.1 was made by commit 0d2f063: `train`, `test` and `periodic` by `i
 """
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from hashlib import sha256
@@ -27,6 +28,7 @@ from ident3d.training.loop.devices import torch_threads
 from ident3d.training.mixing.run import default_name as mixing_name
 from ident3d.training.mixing.run import open_mixing
 from ident3d.training.mixing.settings import MixingSettings
+from ident3d.training.report.report import SHOWN_PAIRS, write_report
 
 OLD = Path(__file__).parent / "data/v0.1"
 
@@ -109,6 +111,19 @@ def test_a_run_has_the_same_scores(folder: Path) -> None:
     for name, score in old["scores"].items():
         assert new["scores"][name]["score"] == pytest.approx(score["score"], abs=1e-5)
     assert not same_machine(run.facts) or new["codes_sha256"] == old["codes_sha256"]
+
+
+def test_the_report_of_a_run_shows_its_pairs(folder: Path) -> None:
+    run = open_run(folder / "run")
+    drawn = PairDataset(folder / "train", cond="gennorm", p=3.0, sigma=0.1, seed=0).sampler.pairs(
+        np.arange(SHOWN_PAIRS)
+    )
+    page = write_report(run).read_text()
+    shown = page[page.index("Training pairs") :]
+    titles = [int(number) for number in re.findall(r'title="image (\d+)"', shown)]
+    assert titles == [*drawn.anchor.tolist(), *drawn.positive.tolist()]
+    shutil.move(folder / "train", folder / "moved")
+    assert "Training pairs" not in write_report(run).read_text()
 
 
 def test_a_run_on_mixed_latents_goes_on_to_the_same_bits(folder: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 from ident3d.errors import UserError
 from ident3d.farm.recipe import Recipe
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.datasets.pair_widths import pairs
+from ident3d.loaders.datasets.pair_widths import realised_pairs
 from ident3d.loaders.folders.folder import is_dataset, read_description
 from ident3d.loaders.format.latents_source import drawn
 from ident3d.loaders.stores.lease import Busy
@@ -21,7 +21,6 @@ from ident3d.training.images.evaluate import Evaluation, evaluate
 from ident3d.training.images.identity import identity_r2
 from ident3d.training.images.run import Run, new_encoder
 from ident3d.training.images.settings import Settings, moving_latents, with_defaults
-from ident3d.training.images.setup import pairing
 from ident3d.training.images.train import train
 from ident3d.training.loop.devices import circumstances, device_of, on_device
 from ident3d.training.loop.dtype import choose_dtype, seconds_of_pass
@@ -143,7 +142,7 @@ def run_cell(
     run = train(paths["train"], settings, out=cell.folder, resume=True, **options)
     evaluation = evaluate(run, paths["test"], encoder=settings.encoder, **options)
     write_report(run, evaluation)
-    facts = recorded(cell) | {"dtype": run.dtype, **run.facts} | {"widths": pair_widths(paths["train"], run)}
+    facts = recorded(cell) | {"dtype": run.dtype, **run.facts} | {"widths": pair_widths(run)}
     seconds = sum(line["seconds"] for line in read_log(run.path))
     # Last: the result's file says that all before it was done.
     write_result(cell, figures(experiment, evaluation), seconds, facts)
@@ -163,10 +162,10 @@ def figures(experiment: Experiment, evaluation: Evaluation) -> dict[str, float]:
     return found
 
 
-def pair_widths(path: Path, run: Run) -> dict[str, float | None]:
+def pair_widths(run: Run) -> dict[str, float | None]:
     """Return by latent the mean |z̃ - z| of matched pairs over the mean asked for, None for a latent that is held."""
-    if run.settings.images_alone:
+    if run.pairs is None:
         return {}
-    found = pairs(path, **pairing(run.settings, run.world), count=WIDTH_PAIRS)
+    found = realised_pairs(run.pairs.sampler, run.world.names, WIDTH_PAIRS)
     columns = zip(found.names, found.asked_mean, found.realised_mean, strict=True)
     return {name: round(got / asked, 3) if asked else None for name, asked, got in columns}

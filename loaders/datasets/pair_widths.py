@@ -13,6 +13,7 @@ from ident3d.errors import UserError
 from ident3d.latents.distributions.differences import difference_cdf, expected_abs_difference
 from ident3d.loaders.datasets.image_dataset import Folders, ImageDataset
 from ident3d.loaders.datasets.pair_dataset import DEFAULT_SIGMA, pair_sampler, world_conditional
+from ident3d.loaders.pairs.sampler import PairSampler
 
 BINS = 120
 
@@ -96,6 +97,12 @@ def pairs(
     data = images if isinstance(images, ImageDataset) else ImageDataset(images)
     conditional = world_conditional(data.world, cond, sigma, p, kappa, precision, only)
     sampler = pair_sampler(data, conditional, seed=seed, same_class=same_class, anchors=anchors, search=search)
+    return realised_pairs(sampler, data.world.names, count)
+
+
+def realised_pairs(sampler: PairSampler, names: tuple[str, ...], count: int) -> Realised:
+    """Draw `count` pairs of a sampler, and compare |z̃ - z| of the latents with these names with its conditional."""
+    conditional = sampler.conditional
     # Pair numbers from 0 are those of a training's first epoch: what a run with this seed sees is measured.
     drawn = sampler.pairs(np.arange(count))
     z = sampler.latents.astype(np.float64)
@@ -106,9 +113,9 @@ def pairs(
     asked = difference_cdf(conditional, edges, z)
     realised = np.stack([np.searchsorted(np.sort(column), edges, "right") for column in difference.T], axis=1) / count
     return Realised(
-        images=len(data),
+        images=len(z),
         pairs=count,
-        names=data.world.names,
+        names=names,
         asked_mean=tuple(expected_abs_difference(conditional, z).tolist()),
         realised_mean=tuple(difference.mean(axis=0).tolist()),
         ks=tuple(np.abs(realised - asked).max(axis=0).tolist()),

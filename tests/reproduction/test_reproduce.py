@@ -27,7 +27,6 @@ from ident3d.training.experiments.icml2021 import TABLE4
 from ident3d.training.experiments.neurips2021 import CAUSAL3DIDENT
 from ident3d.training.images.evaluate import evaluate
 from ident3d.training.images.identity import identity_r2
-from ident3d.training.images.run import open_run
 from ident3d.training.images.settings import Settings, with_defaults
 from ident3d.training.images.train import train
 from ident3d.training.report.report import paper_row, write_report
@@ -122,13 +121,14 @@ def test_rows_of_other_settings_are_not_set_beside_those_of_now(tmp_path: Path) 
     assert "| supervised " in markdown
 
 
-def test_a_report_shows_what_is_handed_in_and_the_recorded_pairs(tmp_path: Path) -> None:
+def test_a_report_shows_what_is_handed_in_and_the_runs_pairs(tmp_path: Path) -> None:
     rendered(TINY, tmp_path)
     sets = [dataset_path(TINY, split, tmp_path) for split in ("train", "test")]
     run = train(sets[0], SETTINGS, out=tmp_path / "run", workers=0, show_progress=False)
-    anchors, positives = zip(*open_run(run.path).data["first_pairs"], strict=True)
-    drawn = PairDataset(sets[0], sigma=SETTINGS.sigma).sampler.pairs(np.arange(len(anchors)))
-    assert (list(anchors), list(positives)) == (drawn.anchor.tolist(), drawn.positive.tolist())
+    assert run.pairs is not None
+    ours = run.pairs.sampler.pairs(np.arange(50))
+    drawn = PairDataset(sets[0], sigma=SETTINGS.sigma).sampler.pairs(np.arange(50))
+    assert (ours.anchor.tolist(), ours.positive.tolist()) == (drawn.anchor.tolist(), drawn.positive.tolist())
     evaluation = evaluate(run, sets[1], encoder=SETTINGS.encoder, show_progress=False)
     shutil.move(sets[1], tmp_path / "moved")  # so nothing can open it by its path again
     shown = write_report(run, evaluation).read_text()

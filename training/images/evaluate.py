@@ -110,7 +110,10 @@ def evaluate(
     same = overlaps(opened.data["settings"], description)
     if same and not allow_same:
         raise UserError(f"{path} holds images that {opened.path} was trained on; take a test set, or say --allow-same.")
-    images = ImageDataset(path, latents=opened.latents)
+    # A run that its trainer hands on has its training set open. Opening reads a manifest, which may be long.
+    images = opened.images
+    if images is None or images.parts[0].path.resolve() != path.resolve():
+        images = ImageDataset(path, latents=opened.latents)
     if count < 4:
         raise UserError(f"Scores need at least 4 images, not {count}.")
     numbers = np.arange(min(count, len(images)))

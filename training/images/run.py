@@ -10,7 +10,8 @@ import torch
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders.folder import Description
+from ident3d.loaders.datasets.pair_dataset import PairDataset
+from ident3d.loaders.folders.folder import Description, read_description
 from ident3d.loaders.format.files import write_json
 from ident3d.training.encoders.image_encoder import Encoder, encoder
 from ident3d.training.encoders.output_spaces import output_space
@@ -27,7 +28,7 @@ FORMAT, FORMAT_VERSION = "ident3d-run", 1
 class Run:
     """An opened run. `data` holds the training set's path, its number of images and its settings.
 
-    `images` is the training set as the run's trainer opened it; None if the run was read from its folder.
+    `images` and `pairs` are the training set as the run's trainer opened it; None if the run was read from its folder.
     """
 
     path: Path
@@ -37,6 +38,7 @@ class Run:
     dtype: str
     facts: dict[str, Any]
     images: ImageDataset | None = field(default=None, compare=False, repr=False)
+    pairs: PairDataset | None = field(default=None, compare=False, repr=False)
 
     @property
     def world(self) -> World:
@@ -99,6 +101,37 @@ def open_run(path: Path | str) -> Run:
             raise
         raise UserError(f"{path / RUN_FILE} is no valid record of a run: {error!r}.") from None
     return Run(path, settings, data, Pixels(mean, std, settings.size), dtype, facts)
+
+
+def new_pairs(settings: Settings, images: ImageDataset) -> PairDataset:
+    """Return the pairs that the settings ask for among these images."""
+    s = settings
+    # On the periodic variant vmf is for the sphere, with a normal on the box.
+    both = images.world.periodic and s.cond == "vmf"
+    return PairDataset(
+        images,
+        "normal,vmf" if both else s.cond,
+        s.sigma,
+        s.seed,
+        p=s.cond_p or 3.0,
+        kappa=1 / s.sigma if both else None,
+        only=s.only or None,
+        same_class=s.same_class,
+        search=s.search,
+    )
+
+
+def pairs_of(run: Run) -> PairDataset | None:
+    """Return a run's pairs, as its trainer made them if it just did; None without pairs or without its images."""
+    if run.pairs is not None or run.settings.images_alone:
+        return run.pairs
+    try:
+        # In a folder that was rendered anew, the same numbers name other pairs.
+        if read_description(Path(run.data["path"])).shards_sha256 == run.data["shards_sha256"]:
+            return new_pairs(run.settings, ImageDataset(run.data["path"]))
+    except UserError:
+        pass  # the folder was moved or deleted since
+    return None
 
 
 def new_encoder(settings: Settings, world: World) -> Encoder:

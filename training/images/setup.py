@@ -6,23 +6,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ident3d.errors import UserError
-from ident3d.latents.worlds import World
 from ident3d.loaders.batches.loader import Loader, make_loader
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.folders.folder import differences, is_dataset, local_copy
 from ident3d.loaders.format.files import remove_partial_files
 from ident3d.loaders.stores.lease import Lease, lease
 from ident3d.training.encoders.image_encoder import Encoder, parameter_groups
 from ident3d.training.encoders.output_spaces import OutputSpace
-from ident3d.training.images.run import Run, data_facts, default_name, new_encoder, open_run
+from ident3d.training.images.run import Run, data_facts, default_name, new_encoder, new_pairs, open_run
 from ident3d.training.images.settings import DTYPES, Settings, moving_latents, with_defaults
 from ident3d.training.images.which_dataset import training_folder
 from ident3d.training.loop import checkpoint
@@ -32,8 +29,6 @@ from ident3d.training.losses.objective import Objective
 from ident3d.training.views.choice import augmentation
 from ident3d.training.views.pixels import Pixels
 from ident3d.training.views.views import AugmentedViews, ImageViews, MakeViews, PairViews
-
-SHOWN_PAIRS = 7  # in the report
 
 # The rate of Λ̂, as in the papers, unless the run's own is higher.
 LAMBDA_LR = 1e-3
@@ -137,10 +132,11 @@ def build(request: TrainingRequest, here: Rank, workers: int | None) -> Parts:
     assert s.dim is not None
     pixels = Pixels(images.mean, images.std, s.size)
     generator = torch.Generator()  # for augmentations; each step seeds it
-    source = images if s.images_alone else PairDataset(images, **pairing(s, images.world))
-    data = (request.resumed.data if request.resumed else request.data) | {"first_pairs": first_pairs(source)}
+    pairs = None if s.images_alone else new_pairs(s, images)
     share = s.batch // here.world
-    loader = make_loader(source, share, workers=workers, seed=s.seed, rank=here.rank, world_size=here.world)
+    loader = make_loader(
+        images if pairs is None else pairs, share, workers=workers, seed=s.seed, rank=here.rank, world_size=here.world
+    )
     model = on_device(new_encoder(s, images.world), device)
     objective = Objective(
         s.loss, s.dim, space=str(s.space), p=s.model_p, tau=s.tau, alpha=s.alpha, negatives=s.negatives, seed=s.seed
@@ -152,10 +148,10 @@ def build(request: TrainingRequest, here: Rank, workers: int | None) -> Parts:
     if request.resumed:
         # The run may have started on a GPU, in a format that this device lacks.
         check_dtype(request.resumed.dtype, device, pixels.size or images.size)
-        run = replace(request.resumed, settings=s, data=data, images=images)
+        run = replace(request.resumed, settings=s, images=images, pairs=pairs)
     else:
         dtype = dtype_here(s, model, pixels, device)
-        run = Run(request.path, s, data, pixels, dtype, circumstances(device), images)
+        run = Run(request.path, s, request.data, pixels, dtype, circumstances(device), images, pairs)
     return Parts(
         run=run,
         loader=loader,
@@ -179,30 +175,6 @@ def restore(work: Parts, here: Rank) -> int:
     if work.scaler.is_enabled():
         work.scaler.load_state_dict(kept.scaler)
     return kept.step
-
-
-def first_pairs(source: ImageDataset | PairDataset) -> list[tuple[int, int]]:
-    """Return the numbers of anchor and positive of a run's first pairs, for run.json; none for a run without pairs."""
-    # The report shows these pairs. It would have to search for them again if they were not written down.
-    if not isinstance(source, PairDataset):
-        return []
-    drawn = source.sampler.pairs(np.arange(SHOWN_PAIRS))
-    return list(zip(drawn.anchor.tolist(), drawn.positive.tolist(), strict=True))
-
-
-def pairing(s: Settings, world: World) -> dict[str, Any]:
-    """Return PairDataset's arguments. On the periodic variant vmf is for the sphere, with a normal on the box."""
-    both = world.periodic and s.cond == "vmf"
-    shape = {} if s.cond_p is None else {"p": s.cond_p}
-    return shape | {
-        "cond": "normal,vmf" if both else s.cond,
-        "sigma": s.sigma,
-        "kappa": 1 / s.sigma if both else None,
-        "only": s.only or None,
-        "same_class": s.same_class,
-        "search": s.search,
-        "seed": s.seed,
-    }
 
 
 def views_for(s: Settings, pixels: Pixels, generator: torch.Generator) -> MakeViews:

@@ -4,6 +4,7 @@ import base64
 import io
 from collections.abc import Sequence
 from html import escape
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from ident3d.loaders.datasets.image_dataset import ImageDataset
 
 SIDE = 96  # of a picture, in pixels of the page
 Codes = NDArray[np.float64]
+Numbers: TypeAlias = Sequence[int] | NDArray[np.int64]
 
 
 def picture(pixels: NDArray[np.uint8], title: str = "") -> str:
@@ -26,7 +28,7 @@ def picture(pixels: NDArray[np.uint8], title: str = "") -> str:
     return f'<img alt="{escape(title)}" title="{escape(title)}" src="data:image/png;base64,{data}">'
 
 
-def row(images: ImageDataset, numbers: Sequence[int], title: str, titles: Sequence[str] = ()) -> str:
+def row(images: ImageDataset, numbers: Numbers, title: str, titles: Sequence[str] = ()) -> str:
     """Return a row of images by number, with a title each that shows under the pointer."""
     pixels = images.images(np.asarray(numbers))
     names = titles or [f"image {number}" for number in numbers]
@@ -34,9 +36,8 @@ def row(images: ImageDataset, numbers: Sequence[int], title: str, titles: Sequen
     return f'<div class="row"><span>{escape(title)}</span><div>{shown}</div></div>'
 
 
-def pair_rows(images: ImageDataset, pairs: Sequence[Sequence[int]]) -> str:
+def pair_rows(images: ImageDataset, anchors: Numbers, positives: Numbers) -> str:
     """Return anchors in the first row, and their positives below them."""
-    anchors, positives = zip(*pairs, strict=True)
     return row(images, anchors, "anchor z") + row(images, positives, "positive z̃")
 
 

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders.folder import read_description
 from ident3d.loaders.format.files import sha256, write_atomically
 from ident3d.metrics import mcc
 from ident3d.training.experiments.experiment import Row
 from ident3d.training.experiments.icml2021 import TABLE4
 from ident3d.training.images.evaluate import CODES_FILE, EVALUATION_FILE, Evaluation
-from ident3d.training.images.run import Run, open_run
+from ident3d.training.images.run import Run, open_run, pairs_of
 from ident3d.training.images.settings import Settings
 from ident3d.training.loop.log import read_log
 from ident3d.training.report.charts import curve, heat_map, line_chart, scatter
@@ -27,6 +26,7 @@ from ident3d.training.report.gallery import neighbour_rows, pair_rows, walk_rows
 
 REPORT_FILE: Final = "report.html"
 SHOWN_NEIGHBOURS: Final = 5
+SHOWN_PAIRS: Final = 7
 
 
 class Scored(NamedTuple):
@@ -198,19 +198,11 @@ def code_sections(scored: Scored | None) -> list[str]:
 
 def pairs_section(run: Run) -> str:
     """Return pictures of the first pairs that the run was trained on, if its images are still there."""
-    pairs = run.data.get("first_pairs")
-    if not pairs:
-        return ""  # it was trained on single images, or by version 0.1, which did not record any
-    images = run.images
-    try:
-        if images is None:
-            # The numbers mean nothing in a folder that was rendered anew.
-            if read_description(Path(run.data["path"])).shards_sha256 != run.data["shards_sha256"]:
-                return ""
-            images = ImageDataset(run.data["path"])
-        return "<h2>Training pairs</h2>" + pair_rows(images, pairs)
-    except UserError:
+    pairs = pairs_of(run)
+    if pairs is None:
         return ""
+    drawn = pairs.sampler.pairs(np.arange(SHOWN_PAIRS))
+    return "<h2>Training pairs</h2>" + pair_rows(pairs.source, drawn.anchor, drawn.positive)
 
 
 def settings_section(run: Run) -> str:

@@ -1,6 +1,7 @@
 """`ident3d train` opens its training set once and its test set once, from the start to the report."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,14 +28,29 @@ main(sys.argv[1:])
 """
 
 
-def test_each_manifest_is_read_once_from_the_start_to_the_report(root: Path, tmp_path: Path) -> None:
+def opened_by_training(data: Path, root: Path, out: Path, *more: str) -> tuple[dict[str, int], str]:
+    """How often each manifest was opened by one `ident3d train`, and the folder that it scored on."""
     tests = str(Path(__file__).parents[2])  # where tiny.py lies
-    words = ["--encoder", "tiny:plain", "--batch", "32", "--steps", "2", "--workers", "0", "--device", "cpu"]
-    command = ["train", str(root / "train"), "--out", str(tmp_path / "run"), "--root", str(root), *words, "--json"]
+    words = ["--encoder", "tiny:plain", "--batch", "32", "--steps", "2", "--workers", "0", "--device", "cpu", *more]
+    command = ["train", str(data), "--out", str(out), "--root", str(root), *words, "--json"]
     done = subprocess.run(
         [sys.executable, "-c", COUNTED, *command], capture_output=True, text=True, check=False, cwd=tests
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["evaluation"]["data"] == str(root / "test")
-    assert "Training pairs" in (tmp_path / "run" / REPORT_FILE).read_text()
-    assert json.loads(done.stderr.splitlines()[-1]) == {"train": 1, "test": 1}
+    assert "Training pairs" in (out / REPORT_FILE).read_text()
+    return json.loads(done.stderr.splitlines()[-1]), json.loads(done.stdout)["evaluation"]["data"]
+
+
+def test_each_manifest_is_read_once_from_the_start_to_the_report(root: Path, tmp_path: Path) -> None:
+    opened, scored_on = opened_by_training(root / "train", root, tmp_path / "run")
+    assert opened == {"train": 1, "test": 1}
+    assert scored_on == str(root / "test")
+
+
+def test_a_folder_that_is_trained_and_scored_on_is_opened_once(root: Path, tmp_path: Path) -> None:
+    shutil.copytree(root / "train", tmp_path / "alone/train")
+    opened, scored_on = opened_by_training(
+        tmp_path / "alone/train", tmp_path / "alone", tmp_path / "run", "--allow-same"
+    )
+    assert opened == {"train": 1}
+    assert scored_on == str(tmp_path / "alone/train")

@@ -80,7 +80,10 @@ class Settings:
 def with_defaults(settings: Settings, world: World, stored_size: int, images: int) -> Settings:
     """Return the settings with every None decided. Raise UserError for the first that does not fit the rest."""
     s = settings
-    check_ranges(s, supervised=s.supervised)
+    space = s.space or usual_space(s, world)
+    # Version 0.1 did not look at the start of a bound or a radius that the space does not have.
+    unused = [name for name, kind in (("bound", "box"), ("radius", "sphere")) if kind not in space]
+    check_ranges(s, supervised=s.supervised, unused=unused)
     check_name("conditional", s.cond, VIEWS)
     check_name("schedule", s.schedule, SCHEDULES)
     check_name("number format", s.dtype, DTYPES)
@@ -91,10 +94,11 @@ def with_defaults(settings: Settings, world: World, stored_size: int, images: in
     if s.batch > images:
         raise UserError(f"A batch of {s.batch} is larger than the training set of {images} images; lower --batch.")
     check_conditional(s, world)
-    space = s.space or usual_space(s, world)
     loss = s.loss or usual_loss(s, space)
     if s.supervised and space != "unbounded":
         raise UserError(f"Supervised codes are the latents themselves: --space unbounded, not {space}.")
+    if loss == "simclr" and "box" in space:
+        raise UserError(f"--loss simclr compares directions: take --space sphere or unbounded, not {space}.")
     check_loss(loss, space, supervised=s.supervised, model_p=s.model_p, tau=s.tau, alpha=s.alpha, negatives=s.negatives)
     moving = len(moving_latents(world))
     if s.supervised and s.dim not in (None, moving):

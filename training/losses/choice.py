@@ -1,6 +1,6 @@
 """Which loss goes with which space and numbers: the rules that the settings of both trainers share. No torch."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Final
 
 from ident3d.errors import UserError, unknown
@@ -42,8 +42,6 @@ def check_loss(
         raise UserError("--loss delta is for --space box or unbounded; on the sphere take --loss infonce.")
     if loss == "infonce" and space != "sphere":
         raise UserError(f"--loss infonce compares directions: take --space sphere, or --loss delta on {space}.")
-    if loss == "simclr" and "box" in space:
-        raise UserError(f"--loss simclr compares directions: take --space sphere or unbounded, not {space}.")
     for option, is_given, losses in (
         ("--model-p", model_p is not None, WITH_POWER),
         ("--tau", tau != 1, WITH_TEMPERATURE),
@@ -59,8 +57,11 @@ def power_of(loss: str, model_p: float | None) -> float | None:
     return 2.0 if model_p is None and loss in WITH_POWER else model_p
 
 
-def check_ranges(settings: object, *, supervised: bool) -> None:
-    """Raise UserError for the first number of the settings that is out of its range. None is in every range."""
+def check_ranges(settings: object, *, supervised: bool, unused: Container[str] = ()) -> None:
+    """Raise UserError for the first number of the settings that is out of its range, except the unused ones.
+
+    None is in every range.
+    """
     for names, least, is_open, wanted in (
         (AT_LEAST_ONE, 1, False, "at least 1"),
         (POSITIVE, 0, True, "a number above 0"),
@@ -68,7 +69,7 @@ def check_ranges(settings: object, *, supervised: bool) -> None:
         (("model_p",), 1, False, "a number of at least 1"),
     ):
         for name in names:
-            value = getattr(settings, name, None)
+            value = None if name in unused else getattr(settings, name, None)
             if value is not None and not (least <= value < float("inf") and (value > least or not is_open)):
                 raise UserError(f"--{name.replace('_', '-')} is {wanted}, not {value:g}.")
     alpha, batch, seed = (getattr(settings, name) for name in ("alpha", "batch", "seed"))

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ from click.testing import CliRunner, Result
 from synthetic import make_dataset
 
 from ident3d.cli import main
+from ident3d.latents.worlds import World
 from ident3d.training.images.evaluate import evaluate
 from ident3d.training.images.run import open_run
-from ident3d.training.images.settings import Settings
+from ident3d.training.images.settings import Settings, with_defaults
 from ident3d.training.images.train import train
 
 TINY = ["--encoder", "tiny:plain", "--batch", "32", "--steps", "3", "--workers", "0", "--device", "cpu"]
@@ -88,6 +90,12 @@ def test_what_train_refuses(root: Path, tmp_path: Path, words: list[str], senten
     assert (done.exit_code, done.stdout) == (2, ""), done.output
     assert sentence in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("given", [{"space": "sphere", "bound": -1.0}, {"space": "box", "radius": 0.0}])
+def test_a_number_that_the_space_does_not_have_is_not_looked_at_as_in_version_01(given: dict[str, Any]) -> None:
+    complete = with_defaults(Settings(batch=8, **given), World(), 64, 100)
+    assert complete.bound * complete.radius <= 0
 
 
 def test_folders_that_cannot_be_trained_on(root: Path, tmp_path: Path) -> None:

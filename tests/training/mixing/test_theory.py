@@ -99,6 +99,7 @@ def test_supervised_is_the_ceiling(tmp_path: Path) -> None:
         {"lambdas": ((5.0, 25.0), (25.0, 5.0))},
         {"lambdas": ((150.0,),), "hard": (100.0,), "hard_count": 2},
         {"lambdas": ((5.0, 25.0),), "loss": "simclr", "tau": 0.1},
+        {"space": "box", "loss": "simclr"},
         {"dtype": "bf16"},
         {"mixing": "own_mixing:Twice", "encoder": "own_mixing:line"},
         {"loss": "tiny:squared"},

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ident3d.errors import UserError
-from ident3d.farm.batch_systems import check_system
+from ident3d.farm.batch.systems import check_system
 
 if TYPE_CHECKING:
     from distributed.security import Security

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from ident3d.errors import UserError
-from ident3d.farm.batch_systems import batch_cluster
+from ident3d.farm.batch.systems import batch_cluster
 from ident3d.farm.cluster import Cluster, warning_for
 
 try:

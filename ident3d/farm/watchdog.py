@@ -9,6 +9,7 @@ from typing import Any
 from distributed import Client
 
 from ident3d.errors import UserError
+from ident3d.farm.batch.job_queue import JobQueue
 from ident3d.farm.connect import GPU
 from ident3d.loaders.folders.lifecycle import Job
 
@@ -34,13 +35,17 @@ class Watch:
     last_message: float = field(default_factory=time.monotonic)
     last_poll: float = field(default_factory=time.monotonic)
     last_notice: tuple[str, float] = ("", 0.0)  # what jobs wait for, and when that was noted
+    job_queue: JobQueue | None = None  # of the batch system, if the workers are its jobs
 
     def __post_init__(self) -> None:
+        self.job_queue = JobQueue.of(self.client.cluster)
         self.count_workers(self.busy())
 
     def count_workers(self, there: Collection[str]) -> None:
         """Count the workers that can take a job. While there is none, note now and then what the jobs wait for."""
         self.workers = len(there)
+        if self.job_queue:
+            self.notes += self.job_queue.poll()
         known = self.query("identity") if self.on_gpu or not there else {}
         if known:
             able = [facts for facts in known["workers"].values() if not self.on_gpu or facts["resources"].get(GPU)]
@@ -49,9 +54,11 @@ class Watch:
             self.last_notice = ("", 0.0)
             return
         notice, now = waiting_for(known, self.on_gpu, own_cluster=bool(self.client.cluster)), time.monotonic()
-        if notice != self.last_notice[0] or now - self.last_notice[1] > REMIND_SECONDS:
-            self.last_notice = notice, now
-            self.notes.append(notice)
+        # The batch system's reasons change often: they are noted when they are first known, then with the reminders.
+        reasons = self.job_queue.explain() if self.job_queue else ""
+        if (key := f"{notice}{bool(reasons)}") != self.last_notice[0] or now - self.last_notice[1] > REMIND_SECONDS:
+            self.last_notice = key, now
+            self.notes.append(f"{notice}{reasons}")
 
     def count_images(self, report: dict[str, Any]) -> int:
         """Take a worker's report on a running job; return the change in the number of images done."""

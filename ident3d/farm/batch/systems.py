@@ -8,12 +8,13 @@ import signal
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ident3d.errors import UserError, unknown
+from ident3d.farm.batch.run_folder import run_folder
 from ident3d.machine import cache_folder
 
 # what --cluster takes -> module and class of dask-jobqueue or dask-kubernetes, and the command that takes a job
@@ -61,7 +62,7 @@ def batch_cluster(system: str, jobs: int, options: Mapping[str, Any]) -> Iterato
     """A cluster of so many jobs of a batch system, or pods, for this run alone; jobs that end are replaced.
 
     The scheduler of batch jobs is in this process and speaks TLS with certificates made for this run. Their files lie
-    in the home folder, which batch systems share, and only their owner can read them.
+    in a private folder, below the home folder unless an option says where, because jobs must see them.
     """
     module, name, command = SYSTEMS[system]
     try:
@@ -72,21 +73,23 @@ def batch_cluster(system: str, jobs: int, options: Mapping[str, Any]) -> Iterato
         raise UserError(f"--cluster {system} needs {package}: pip install 'ident3d[cluster]'.") from None
     check_options(kind, options)
     answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-    own = batch_defaults(system) | {"job_cls": answering(kind.job_cls, answers)} if command else ONE_THREAD
-    try:
-        cluster = kind(**own | dict(options))
-    except Exception as error:  # each has exceptions of its own
-        raise UserError(f"{name} could not be begun: {one_line(error)}") from None
-    try:
+    with batch_settings(system, options) if command else nullcontext(ONE_THREAD | dict(options)) as settings:
         if command:
-            cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
-            check_taken(command, [answers.get() for _ in range(jobs)])
-        else:
-            cluster.scale(jobs)
-        yield cluster
-    finally:
-        with suppress(TimeoutError, OSError):
-            cluster.close(timeout=10)
+            settings["job_cls"] = answering(kind.job_cls, answers)
+        try:
+            cluster = kind(**settings)
+        except Exception as error:  # each has exceptions of its own
+            raise UserError(f"{name} could not be begun: {one_line(error)}") from None
+        try:
+            if command:
+                cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
+                check_taken(command, [answers.get() for _ in range(jobs)])
+            else:
+                cluster.scale(jobs)
+            yield cluster
+        finally:
+            with suppress(TimeoutError, OSError):
+                cluster.close(timeout=10)
 
 
 @contextmanager
@@ -116,11 +119,14 @@ def answering(kind: Any, answers: "queue.SimpleQueue[str | None]") -> Any:
     from distributed.core import Status
 
     class Job(kind):  # type: ignore[misc]
+        refusal = ""
+
         async def start(self) -> None:
             try:
                 await super().start()
             except Exception as error:
-                answers.put(one_line(error))
+                self.refusal = f"{self.submit_command} did not take the job: {one_line(error)}"
+                answers.put(self.refusal)
                 self.status = Status.failed
                 raise
             answers.put(None)
@@ -136,11 +142,10 @@ def check_taken(command: str, answers: list[str | None]) -> None:
     """Refuse to go on if no job was taken; tell of some that were not."""
     refused = [answer for answer in answers if answer is not None]
     if len(refused) == len(answers):
-        raise UserError(f"{command} did not take the job: {refused[0]}")
+        raise UserError(refused[0])
     if refused:
-        warnings.warn(
-            f"{command} took {len(answers) - len(refused)} of {len(answers)} jobs: {refused[0]}", stacklevel=4
-        )
+        reason = refused[0].partition(": ")[2]
+        warnings.warn(f"{command} took {len(answers) - len(refused)} of {len(answers)} jobs: {reason}", stacklevel=4)
 
 
 def one_line(error: Exception) -> str:
@@ -150,14 +155,32 @@ def one_line(error: Exception) -> str:
     return " ".join(said.split()) or type(error).__name__
 
 
-def batch_defaults(system: str) -> dict[str, Any]:
-    """What dask-jobqueue is told unless the site's or the user's configuration of Dask says something."""
+@contextmanager
+def batch_settings(system: str, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the settings of a batch cluster: ours, unless the site's configuration of Dask or an option has others."""
     import dask
 
-    home = cache_folder()
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
     site = dask.config.get(f"jobqueue.{system}", {})
-    own = {"shared_temp_directory": str(home)} | ONE_STUDIO
-    free = {key: value for key, value in own.items() if site.get(key.replace("_", "-")) is None}
-    options = PRIVATE_DASHBOARD | (site.get("scheduler-options") or {})
-    return free | {"security": True, "scheduler_options": options}
+    shared = options.get("shared_temp_directory") or site.get("shared-temp-directory") or str(cache_folder())
+    with run_folder(Path(os.path.expandvars(shared)).expanduser()) as folder:
+        # Workers keep their scratch files in this folder too. Dask's own choice, a fixed name in the job's temporary
+        # folder, may belong to another user, whose Python files the worker would import.
+        own = {"local_directory": str(folder)} | ONE_STUDIO
+        free = {key: value for key, value in own.items() if site.get(key.replace("_", "-")) is None}
+        scheduler = PRIVATE_DASHBOARD | (site.get("scheduler-options") or {})
+        free |= {"security": certificates(folder), "scheduler_options": scheduler}
+        yield free | dict(options)
+
+
+def certificates(folder: Path) -> Any:
+    """Write certificates made for one run, and return Dask's settings with these files."""
+    from distributed.security import Security
+
+    made = Security.temporary()
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    key.touch(mode=0o600)
+    for file, content in ((cert, made.tls_ca_file), (key, made.tls_worker_key)):
+        file.write_text(content)
+    files = {f"tls_{role}_cert": str(cert) for role in ("client", "scheduler", "worker")}
+    files |= {name.replace("cert", "key"): str(key) for name in files}
+    return Security(require_encryption=True, tls_ca_file=str(cert), **files)

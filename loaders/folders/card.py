@@ -32,6 +32,7 @@ def card(name: str, description: Description, mesh_credits: Sequence[str] = ()) 
     """Return the card's Markdown."""
     settings = description.settings
     rows = "\n".join(f"| {label} | {value} |" for label, value in facts(description))
+    # The card is the same for the same dataset on every machine: it holds no date, host or path.
     names = ", ".join(f"{number} {name}" for number, name in enumerate(CLASSES))
     classes = f"`class` (int8) is the number of the class:\n{names}.\n" if world_of(settings).drawn_classes else ""
     meshes = "\n".join(f"- {credit}" for credit in mesh_credits)

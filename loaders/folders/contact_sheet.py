@@ -25,6 +25,7 @@ def contact_sheet(
     row_titles: Sequence[str] = (),
 ) -> Image.Image:
     """Return the images in a grid, row by row, each above its caption, with titles of columns and rows."""
+    # An image smaller than its caption's letters could not be judged, so that small ones are enlarged.
     factor = -(-SMALLEST_SIDE // images[0].shape[1])
     side = images[0].shape[1] * factor
     text_size = max(10, side // 18)
@@ -71,6 +72,7 @@ def check_picture_path(path: Path) -> None:
 def save_picture(image: Image.Image, path: Path) -> None:
     """Save the picture, all of it or nothing, in the format that the path's ending names."""
     check_picture_path(path)
+    # Pillow writes as it encodes. From memory the file appears whole, or not at all.
     buffer = io.BytesIO()
     image.save(buffer, Image.registered_extensions()[path.suffix.lower()])
     write_atomically(path, buffer.getvalue())

@@ -23,20 +23,12 @@ DATASET_FILE = "dataset.json"
 SHARDS = "shards"
 DATASET_FORMAT = "ident3d-dataset"
 DATASET_FORMAT_VERSION = 1
-PARTS = (
-    DATASET_FILE,
-    manifest.MANIFEST_FILE,
-    "provenance.json",
-    "README.md",
-    "sample.png",
-    "latents.npy",
-    "all_latents.npy",
-    "packed.json",
-    "images.u8",
-)  # all files beside the shards
+# All files that lie next to the folder `shards`, in the order in which they are removed and uploaded. The description
+# comes last: it says that the rest is there, and as long as a folder has it, a run can continue the folder.
+BESIDE = ("provenance.json", "README.md", "sample.png", "latents.npy", "all_latents.npy", "packed.json", "images.u8")
+PARTS = (*BESIDE, manifest.MANIFEST_FILE, DATASET_FILE)
 
-
-# the settings that every dataset records, and what kind of thing each is; imported ones have no quality
+# The settings that every dataset records, and what kind of thing each is. Imported datasets have no quality.
 SETTINGS: dict[str, type | tuple[type, ...]] = {
     "world": dict,
     "source": dict,
@@ -130,6 +122,7 @@ def read_description(path: Path) -> Description:
         raise UserError(f"There is no folder {path}.")
     if not is_dataset(path):
         raise UserError(f"{path} is not a dataset folder: it has no {DATASET_FILE}.")
+    # What is wrong is said in this order: no JSON, another format, another version, changed, and only then its fields.
     try:
         content = json.loads((path / DATASET_FILE).read_text(encoding="utf-8"))
         kind, version, found = content.pop("format"), content.pop("format_version"), content.pop("digest")
@@ -181,6 +174,7 @@ def open_folder(path: Path | str | Folder) -> Folder:
     """
     if isinstance(path, Folder):
         return path
+    # A store's small files are brought into a folder of our cache; from here on there is only one way to read them.
     path = local_copy(path)
     description = read_description(path)
     # At a million shards, each reading of the manifest takes six CPU-seconds: its digest comes from the same one.
@@ -224,6 +218,7 @@ def local_copy(path: Path | str) -> Path:
 
 def missing_ranges(n: int, entries: Sequence[ShardEntry]) -> Iterator[tuple[int, int]]:
     """Yield the ranges [first, stop) of 0 … n-1 that no entry covers; an overlap, or an image beyond n, is an error."""
+    # Entries are in order of their images, so that one pass sees every gap and every overlap.
     position = 0
     for entry in entries:
         if entry.first < position:
@@ -242,6 +237,7 @@ def differences(ours: dict[str, Any], theirs: dict[str, Any], above: str = "") -
     found = []
     for name in sorted({*ours, *theirs}):
         a, b = ours.get(name), theirs.get(name)
+        # Nested settings are compared by their fields: a whole world would fill the message.
         if isinstance(a, dict) and isinstance(b, dict):
             found += differences(a, b, f"{above}{name}.")
         elif a != b:

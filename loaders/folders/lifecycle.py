@@ -17,7 +17,6 @@ from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.card import write_card
 from ident3d.loaders.folders.folder import (
-    DATASET_FILE,
     PARTS,
     SHARDS,
     Description,
@@ -52,6 +51,8 @@ class Job:
 
 def plan(description: Description, entries: Sequence[ShardEntry]) -> list[Job]:
     """Return the shards still to make. Shard k covers images k·K … (k+1)·K-1 below n, in whatever steps n grew."""
+    # Where a shard begins depends on its number and the shard size alone. So a dataset that grew in steps has the same
+    # files as one that was made at once.
     by_first = {entry.first: entry for entry in entries}
     size, n = description.shard_size, description.n
     shards = -(-n // size)
@@ -76,6 +77,7 @@ def target_description(
         if not cleared and path.exists() and not (path.is_dir() and is_unfinished_start(path)):
             raise UserError(f"{path} exists and is not a dataset folder; choose another --out.")
         return Description(settings, n, shard_size or default_shard_size(settings["size"])), manifest.read_entries(path)
+    # Images of other settings must never be mixed into a dataset: nothing would show which image is which.
     old = read_description(path)
     differ = differences(old.settings, settings)
     if shard_size not in (None, old.shard_size):
@@ -91,6 +93,7 @@ def target_description(
 
 def check_due(path: Path, settings: Mapping[str, Any], job: Job) -> None:
     """Raise UserError if another run has changed the dataset since this job was handed out."""
+    # Rendering a shard takes minutes, and the worker holds no lease: only the client does.
     now = read_description(path)
     if now.settings != settings or job.count != min(now.shard_size, now.n - job.first):
         raise UserError(f"Another run has changed {path} since the work on its shard {job.name} began.")
@@ -98,6 +101,7 @@ def check_due(path: Path, settings: Mapping[str, Any], job: Job) -> None:
 
 def is_unfinished_start(path: Path) -> bool:
     """Return whether the folder holds only what a run leaves that dies before it has written ``dataset.json``."""
+    # Whatever else lies there is somebody's work, and a dataset must not be mixed into it.
     unknown = [file for file in path.iterdir() if file.name not in PARTS or file.is_dir()]
     strangers = [file for file in unknown if file.name != SHARDS and not file.name.startswith((TEMPORARY, PREFIX))]
     shards = path / SHARDS
@@ -159,6 +163,7 @@ def finish(
         latents = latents_table.write(path, table)
     except UserError:  # a shard is damaged: `verify` reports it, and readers can do without the table
         latents = None
+    # Sums are integers until the last division: mean and std are then the same in every order of the shards.
     pixels = description.n * description.size**2
     sums = [sum(entry.pixel_sum[c] for entry in entries) for c in range(3)]
     squares = [sum(entry.pixel_sum_squares[c] for entry in entries) for c in range(3)]
@@ -187,11 +192,9 @@ def remove_dataset(path: Path) -> int:
     """Delete the shards that the folder's manifest lists and the other files of a dataset; return how many."""
     if (path / SHARDS).is_symlink():
         raise UserError(f"{path / SHARDS} is a link; nothing is deleted behind it.")
+    # The shards go first. If the process dies between two of them, the manifest still lists what is left.
     listed = [path / SHARDS / entry.name for entry in manifest.readable_entries(path)]
-    beside = [
-        path / part for part in sorted(PARTS, key=lambda part: (part == DATASET_FILE, part == manifest.MANIFEST_FILE))
-    ]
-    files = [file for file in [*listed, *beside] if file.is_file()]
+    files = [file for file in [*listed, *(path / part for part in PARTS)] if file.is_file()]
     for file in files:
         file.unlink()
     with suppress(OSError):

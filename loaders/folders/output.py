@@ -43,16 +43,22 @@ class FolderOutput:
 
         Missing shards leave the manifest. Whole shards that a killed run wrote, but did not enter, are entered.
         """
-        present = [entry for entry in entries if shard_size(self.path, entry) == entry.bytes]
+        sizes = self.sizes(entries)
+        present = [entry for entry in entries if sizes.get(entry.name) == entry.bytes]
         description = drop_missing_shards(self.path, description, entries, present)
-        if description.complete:
-            return description, present
-        return description, self.adopt_shards(description, present, plan(description, present))
+        if not description.complete:
+            present = self.adopt_shards(description, present, plan(description, present))
+        return description, present
+
+    def sizes(self, entries: Iterable[ShardEntry]) -> dict[str, int | None]:
+        """Return the size of each entry's shard."""
+        return {entry.name: shard_size(self.path, entry) for entry in entries}
 
     def adopt_shards(
         self, description: Description, entries: list[ShardEntry], jobs: Iterable[Job]
     ) -> list[ShardEntry]:
         """Enter those of the jobs' shards that are there, whole; return all entries."""
+        # A shard that is there costs a second to check and minutes to render.
         adopted = []
         for job in jobs:
             if entry := whole_shard(self.path, description.settings, job):
@@ -93,22 +99,23 @@ class StoreOutput(FolderOutput):
     def free_bytes(self) -> None:
         return None
 
-    def resume(self, description: Description, entries: list[ShardEntry]) -> tuple[Description, list[ShardEntry]]:
-        sizes = self.store.sizes(SHARDS)
-        present = [entry for entry in entries if sizes.get(entry.name) == entry.bytes]
-        description = drop_missing_shards(self.path, description, entries, present)
-        if description.complete:
-            return description, present
-        jobs = [job for job in plan(description, present) if job.name in sizes]
-        present = self.adopt_shards(description, present, self.each_in_scratch(jobs))
+    def sizes(self, entries: Iterable[ShardEntry]) -> dict[str, int | None]:
+        return dict(self.store.sizes(SHARDS))
+
+    def adopt_shards(
+        self, description: Description, entries: list[ShardEntry], jobs: Iterable[Job]
+    ) -> list[ShardEntry]:
+        entries = super().adopt_shards(description, entries, self.each_in_scratch(jobs))
         self.held.check()
         store_transfer.push_state(self.store, self.path)
-        return description, present
+        return entries
 
     def each_in_scratch(self, jobs: Iterable[Job]) -> Iterator[Job]:
         """Yield each job while its shard is in the scratch folder: this disk may not have room for all of them."""
+        # One listing tells which shards there are. Asking the store for each of a million jobs would take hours.
+        there = self.store.sizes(SHARDS)
         for job in jobs:
-            if store_transfer.take_shard(self.store, job.name, self.path):
+            if job.name in there and store_transfer.take_shard(self.store, job.name, self.path):
                 yield job
                 (self.path / SHARDS / job.name).unlink()
 
@@ -173,6 +180,7 @@ def writing(place: Path | Store) -> Iterator[FolderOutput]:
 @contextmanager
 def new_folder(path: Path) -> Iterator[None]:
     """Make the folder and those above it. Those that are still empty at the end are removed again."""
+    # A refused request must leave nothing behind, not even the empty folders of its --out.
     made = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)

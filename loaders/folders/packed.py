@@ -5,14 +5,12 @@ It costs disk and saves time: 150 KB an image at 224×224 instead of 25, and not
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from ident3d.errors import UserError
 from ident3d.loaders.folders.folder import Folder, checked_shards, digest, open_folder
-from ident3d.loaders.format.files import TEMPORARY, sha256_of_file, sync_folder, write_json
+from ident3d.loaders.format.files import atomic_file, sha256_of_file, write_json
 from ident3d.loaders.stores.lease import lease
 from ident3d.machine import free_bytes
 from ident3d.progress import progress_bar
@@ -63,24 +61,14 @@ def pack(path: Path | str | Folder, *, show_progress: bool = True) -> Packed:
         # The record goes before the pixels and comes back after them, so it never vouches for pixels being written.
         (folder.path / PACKED_FILE).unlink(missing_ok=True)
         total = hashlib.sha256()
-        with NamedTemporaryFile(prefix=TEMPORARY, dir=folder.path, delete=False) as file:
-            try:
-                with progress_bar(description.n, "images", show=show_progress) as bar:
-                    for shard in checked_shards(folder):
-                        pixels = shard.images.tobytes()
-                        total.update(pixels)
-                        file.write(pixels)
-                        bar.update(len(shard.images))
-                file.flush()
-                os.fchmod(file.fileno(), 0o644)
-                os.fsync(file.fileno())
-                # Packing takes minutes. If the lease was lost meanwhile, another process may be writing this file.
-                held.check()
-                Path(file.name).replace(target)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
-        sync_folder(folder.path)
+        with atomic_file(target) as file, progress_bar(description.n, "images", show=show_progress) as bar:
+            for shard in checked_shards(folder):
+                pixels = shard.images.tobytes()
+                total.update(pixels)
+                file.write(pixels)
+                bar.update(len(shard.images))
+            # Packing takes minutes. If the lease was lost meanwhile, another process may be writing this file.
+            held.check()
         content: dict[str, object] = {
             "format": PACKED_FORMAT,
             "format_version": PACKED_FORMAT_VERSION,

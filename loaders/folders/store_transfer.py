@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ident3d.errors import UserError
-from ident3d.loaders.folders.folder import DATASET_FILE, PARTS, SHARDS, is_dataset
+from ident3d.loaders.folders.folder import BESIDE, DATASET_FILE, PARTS, SHARDS, is_dataset
 from ident3d.loaders.folders.lifecycle import Job, check_due
 from ident3d.loaders.folders.provenance import PROVENANCE_FILE
 from ident3d.loaders.format import latents_table, manifest
@@ -74,6 +74,7 @@ def scratch_for_job(store: Store, settings: Mapping[str, Any], job: Job) -> Iter
         if job.reuse:
             take_shard(store, job.reuse.name, folder)
         shard = folder / SHARDS / job.name
+        # A run that died may have left the finished shard; the worker then adopts it, and nothing is uploaded twice.
         before = shard.read_bytes() if take_shard(store, job.name, folder) else None
         yield folder
         data = shard.read_bytes()
@@ -99,9 +100,10 @@ def push_state(store: Store, folder: Path) -> None:
 
 def push_finished(store: Store, folder: Path) -> None:
     """Put the small files of a complete dataset, the description last."""
+    # The single entries go once the manifest that holds them all is there, never before.
     push(store, folder, (manifest.MANIFEST_FILE,))
     remove_entries(store)
-    push(store, folder, (*(name for name in PARTS if name not in (DATASET_FILE, manifest.MANIFEST_FILE)), DATASET_FILE))
+    push(store, folder, (*BESIDE, DATASET_FILE))
 
 
 def push(store: Store, folder: Path, names: Iterable[str]) -> None:
@@ -141,13 +143,10 @@ def take_shard(store: Store, name: str, folder: Path) -> bool:
 
 def remove_stored(store: Store, folder: Path) -> None:
     """Delete the shards that the manifest in the scratch folder lists and the small files, the description last."""
+    # A killed removal must leave a dataset that the next one finds: the manifest and the description go last.
     store.remove_all(f"{SHARDS}/{entry.name}" for entry in manifest.readable_entries(folder))
     remove_entries(store)
-    for name in (
-        *(part for part in PARTS if part not in (DATASET_FILE, manifest.MANIFEST_FILE)),
-        manifest.MANIFEST_FILE,
-        DATASET_FILE,
-    ):
+    for name in PARTS:
         store.remove(name)
 
 

@@ -5,8 +5,10 @@ import hashlib
 import json
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 TEMPORARY = ".partial-"
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -22,20 +24,27 @@ def sha256_of_file(path: Path) -> str:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write under a temporary name, sync, rename, sync the folder: `path` then holds all of `data`, or is as before."""
+    """Write the file: afterwards it holds all of `data`, or is as before."""
+    with atomic_file(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file with a temporary name. At the end of the block it becomes `path`; after an error it is deleted."""
     # The name is in the same folder, because a rename is atomic only within one file system. Without the first sync the
     # rename could reach the disk before the data; without the second, a crash could undo it.
     handle, name = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
-            Path(name).chmod(0o644)
-            os.fsync(file.fileno())
+            # A temporary file is its owner's alone, but a dataset is for everyone who may enter its folder.
+            os.fchmod(handle, 0o644)
+            os.fsync(handle)
         Path(name).replace(path)
     except BaseException:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
+        Path(name).unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
 

@@ -25,6 +25,7 @@ def world_of(settings: Mapping[str, Any]) -> World:
 
 def read_latents_file(path: Path) -> NDArray[Any]:
     """Read a .npy file of raw latents, without pickle."""
+    # A pickle runs code when it is loaded, and this file may come from anyone.
     try:
         loaded = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError, BadZipFile, MemoryError) as error:
@@ -61,6 +62,7 @@ def copy_is_sound(folder: Path, settings: Mapping[str, Any]) -> bool:
 
 def recorded_latents(folder: Path, settings: Mapping[str, Any], first: int, count: int) -> Draws | None:
     """Return the latents and classes of images first … first+count-1 from their source; None for imported data."""
+    # Anything but these two sources cannot be computed again: the latents of an import are those of its shards.
     source = settings["source"]
     if source["kind"] == "draw":
         return draw(world_of(settings), seed=source["seed"], split=source["split"], start=first, count=count)

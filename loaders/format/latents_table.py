@@ -22,6 +22,8 @@ from ident3d.loaders.format.shard import as_user_error, check_dataset, check_hea
 TABLE_FILE = "all_latents.npy"
 HEADER = 4096  # bytes; that of a .npy file is shorter
 
+# At a million images, opening every shard for its latents takes minutes, and reading this table takes a second.
+
 Latents: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int8] | None]  # raw, and classes if there are any
 
 
@@ -80,6 +82,7 @@ def read(folder: Path, recorded: str | None, n: int, n_raw: int) -> Latents | No
     raw = np.ascontiguousarray(table[:, :n_raw])
     if table.shape[1] == n_raw:
         return raw, None
+    # The class must be a whole number from -128 to 127. A conversion that changes it shows that it is not.
     with np.errstate(invalid="ignore"):
         classes = table[:, n_raw].astype(np.int8)
     return (raw, classes) if np.array_equal(classes, table[:, n_raw]) else None

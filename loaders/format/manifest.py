@@ -50,6 +50,7 @@ def shard_name(number: int, shards: int) -> str:
 
 def entry_of(name: str, shard: Shard, data: bytes) -> ShardEntry:
     """Return the manifest's entry for a shard with this content."""
+    # Exact sums give the pixels' mean and std later, from the manifest alone, in whatever order the shards were made.
     (r, g, b), (rr, gg, bb) = shard.pixel_sums()
     return ShardEntry(
         name=name,
@@ -68,6 +69,7 @@ def parse_line(line: str | bytes) -> ShardEntry:
     content["pixel_sum"] = sums = tuple(content["pixel_sum"])
     content["pixel_sum_squares"] = squares = tuple(content["pixel_sum_squares"])
     entry = ShardEntry(**content)
+    # The type must be `int` itself: JSON's true is an int for Python, and a float would pass for a count.
     numbers = (entry.first, entry.count, entry.bytes, *sums, *squares)
     if set(map(type, numbers)) != {int} or min(numbers) < 0 or len(numbers) != 9 or not entry.count:
         raise ValueError("a count, size or sum is not a whole number")
@@ -95,6 +97,7 @@ def read_manifest(folder: Path) -> tuple[list[ShardEntry], str]:
     digest = hashlib.sha256()
     for number, line in read_lines(folder):
         digest.update(line)
+        # A crash may cut the last line short. Its shard is on disk, and the next run enters it again.
         if not line.endswith(b"\n"):
             break
         try:
@@ -120,6 +123,7 @@ def readable_entries(folder: Path) -> list[ShardEntry]:
 
 def in_order(entries: Iterable[ShardEntry]) -> list[ShardEntry]:
     """Return the entries in order of their images. Of two with the same first image, the later one counts."""
+    # A shard that has grown is appended again, with the same first image and more of them.
     latest = {entry.first: entry for entry in entries}
     return [latest[first] for first in sorted(latest)]
 
@@ -127,6 +131,7 @@ def in_order(entries: Iterable[ShardEntry]) -> list[ShardEntry]:
 def append_entry(folder: Path, entry: ShardEntry) -> None:
     """Append a finished shard and sync. A last line that a crash cut short is dropped first."""
     path = folder / MANIFEST_FILE
+    # A new file's name is not on disk before its folder is synced.
     new = not path.exists()
     with path.open("a+b") as file:
         end = file.seek(0, os.SEEK_END)

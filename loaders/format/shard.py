@@ -22,7 +22,8 @@ from ident3d.errors import UserError
 SHARD_FORMAT = "ident3d-shard"
 SHARD_FORMAT_VERSION = 1
 GZIP_LEVEL = 9
-MOST_INFLATED = 1100  # deflate makes at most 1032 bytes of one
+# Deflate makes at most 1032 bytes of one. What claims more than this multiple of its file is a lie.
+MOST_INFLATED = 1100
 KINDS: dict[str, tuple[type, int]] = {
     "raw_latents": (np.float32, 2),
     "scene_latents": (np.float32, 2),
@@ -51,21 +52,19 @@ class Shard:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything but the images, by its name in the file."""
-        arrays: dict[str, NDArray[Any]] = {
-            "raw_latents": self.raw_latents,
-            "scene_latents": self.scene_latents,
-            "index": self.index,
-        }
-        return arrays if self.classes is None else arrays | {"class": self.classes}
+        names = {"raw_latents": self.raw_latents, "scene_latents": self.scene_latents, "index": self.index}
+        return names if self.classes is None else {**names, "class": self.classes}
 
 
 def encode_shard(shard: Shard, settings: dict[str, Any]) -> bytes:
     """Return the shard as the bytes of an HDF5 file. Equal shards and settings give equal bytes."""
+    # The file is made in memory, so that its hash is known before the first byte is on disk.
     buffer = io.BytesIO()
     count, height, width, _ = shard.images.shape
     with h5py.File(buffer, "w") as file:
         file.attrs["format"] = np.bytes_(SHARD_FORMAT)
         file.attrs["format_version"] = SHARD_FORMAT_VERSION
+        # With the settings a shard says by itself how it was made. A lost description can be rebuilt from them.
         file.attrs["settings"] = np.bytes_(json.dumps(settings, sort_keys=True))
         images = file.create_dataset(
             "images",
@@ -173,6 +172,7 @@ def check_images(file: h5py.File, path: Path) -> h5py.Dataset:
     shape = images.shape
     if images.dtype != np.uint8 or len(shape) != 4 or shape[3] != 3 or images.chunks != (1, *shape[1:]):
         raise UserError(f"{path} does not store its images as one uint8 chunk of H×W×3 each.")
+    # Chunks are inflated here and not by HDF5, so that only one filter is known, and no plug-in is ever loaded.
     layout = images.id.get_create_plist()
     if [layout.get_filter(k)[0] for k in range(layout.get_nfilters())] != [h5py.h5z.FILTER_DEFLATE]:
         raise UserError(f"{path} stores its images through another filter than gzip.")

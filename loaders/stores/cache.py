@@ -39,6 +39,7 @@ def fetch(store: Store, name: str, digest: str) -> Path:
     # The time of use decides which copies are removed. In a cache of another user, copies may be read only.
     with suppress(OSError):
         os.utime(path)
+    # A copy is hashed once in a process. To hash it at every use would cost more than the download saves.
     if path.is_file() and (path in _checked or sha256_of_file(path) == digest):
         _checked.add(path)
         return path
@@ -146,6 +147,7 @@ def matches(path: Path, digest: object) -> bool:
 
 def manifest_of(store: Store, *, complete: bool) -> bytes:
     """Return the lines of ``shards.jsonl`` and, until the dataset is complete, those of the shards finished since."""
+    # Nothing can be appended to an object, and rewriting the manifest after each shard would take time ~ n².
     lines = store.get(manifest.MANIFEST_FILE) or b""
     if complete:
         return lines

@@ -13,7 +13,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from tempfile import mkstemp
 from typing import Protocol
@@ -141,20 +141,21 @@ class Lease:
                     return
                 self.claims.touch(self.number)
 
+    # A claim that another process has replaced is not ours to remove.
     def release(self) -> None:
         if self.claims and self._is_ours():
             self.claims.remove(self.number)
 
 
-@contextmanager
-def lease(folder: Path, *, beat_seconds: float = BEAT_SECONDS, lapse_seconds: float = LAPSE_SECONDS) -> Iterator[Lease]:
+def lease(
+    folder: Path, *, beat_seconds: float = BEAT_SECONDS, lapse_seconds: float = LAPSE_SECONDS
+) -> AbstractContextManager[Lease]:
     """Hold the folder for writing. While another living process has it, raise Busy, which names that process.
 
     A lease lapses if its owner has not touched it for `lapse_seconds`, and at once if its process ran on this host and
     has ended.
     """
-    with lease_on(str(folder), FolderClaims(folder), beat_seconds, lapse_seconds) as held:
-        yield held
+    return lease_on(str(folder), FolderClaims(folder), beat_seconds, lapse_seconds)
 
 
 @contextmanager
@@ -164,13 +165,14 @@ def lease_on(place: str, claims: Claims, beat_seconds: float, lapse_seconds: flo
     try:
         held = Lease(place, claims, take(place, claims, content, lapse_seconds), content)
     except NoConditionalWrite as error:
-        warnings.warn(f"{place} is not guarded against a second writer: {error}.", stacklevel=4)
+        warnings.warn(f"{place} is not guarded against a second writer: {error}.", stacklevel=3)
         yield Lease(place, None, 0, content)
         return
     except OSError as error:
         if error.errno in FULL:
             raise
         raise UserError(f"{place} cannot be written: {error.strerror or error}.") from None
+    # The heart is a daemon: it must not keep a process alive whose main thread has ended.
     stop = threading.Event()
     heart = threading.Thread(target=held.beat, args=(stop, beat_seconds), name="ident3d-lease", daemon=True)
     heart.start()

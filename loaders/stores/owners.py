@@ -38,9 +38,11 @@ def is_hidden(pid: int) -> bool:
 def started(pid: int) -> str | None:
     """Return when the process started, in the kernel's ticks; None if it does not exist or has ended."""
     try:
+        # The name of a process may hold blanks and brackets, so that the fields are counted from the last bracket.
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
+    # A zombie has ended; only its parent has not asked for its result.
     return None if state in "ZX" else fields[18]
 
 

@@ -77,12 +77,9 @@ class Store:
 
     def get(self, name: str) -> bytes | None:
         """Return all of the object; None if there is none."""
-        with self._opened() as (files, root):
-            try:
-                data: bytes = files.cat_file(f"{root}/{name}")
-            except FileNotFoundError:
-                return None
-            return data
+        with self._opened() as (files, root), suppress(FileNotFoundError):
+            return bytes(files.cat_file(f"{root}/{name}"))
+        return None
 
     def get_all(self, names: Iterable[str]) -> list[bytes]:
         """Return several objects, fetched at the same time, without those that are gone."""
@@ -113,12 +110,10 @@ class Store:
 
     def modified(self, name: str) -> datetime | None:
         """Return when the object was written, by the store's clock; None if there is none."""
-        with self._opened() as (files, root):
-            try:
-                when: datetime = files.modified(f"{root}/{name}")
-            except FileNotFoundError:
-                return None
+        with self._opened() as (files, root), suppress(FileNotFoundError):
+            when: datetime = files.modified(f"{root}/{name}")
             return when
+        return None
 
     def remove(self, name: str) -> None:
         with self._opened() as (files, root), suppress(FileNotFoundError):
@@ -140,10 +135,9 @@ class Store:
 
     @staticmethod
     def _holds(files: Any, path: str, data: bytes) -> bool:
-        try:
+        with suppress(FileNotFoundError):
             return bool(files.cat_file(path) == data)
-        except FileNotFoundError:
-            return False
+        return False
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Any, str]]:

@@ -1,7 +1,6 @@
 """The lease on an object store: a claim is an object that the store creates only if its name is free."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from secrets import token_hex
 
 from ident3d.loaders.stores.lease import BEAT_SECONDS, LAPSE_SECONDS, Lease, NoConditionalWrite, lease_on
@@ -70,10 +69,8 @@ class StoreClaims:
         self.store.remove(f"{FOLDER}/{number}")
 
 
-@contextmanager
 def lease_on_store(
     store: Store, *, beat_seconds: float = BEAT_SECONDS, lapse_seconds: float = LAPSE_SECONDS
-) -> Iterator[Lease]:
+) -> AbstractContextManager[Lease]:
     """Hold the store's dataset for writing, as `lease` holds a folder. Warn if the store has no conditional writes."""
-    with lease_on(store.url, StoreClaims(store), beat_seconds, lapse_seconds) as held:
-        yield held
+    return lease_on(store.url, StoreClaims(store), beat_seconds, lapse_seconds)

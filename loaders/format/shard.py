@@ -52,8 +52,9 @@ class Shard:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything but the images, by its name in the file."""
-        names = {"raw_latents": self.raw_latents, "scene_latents": self.scene_latents, "index": self.index}
-        return names if self.classes is None else {**names, "class": self.classes}
+        named: dict[str, NDArray[Any]] = {"raw_latents": self.raw_latents, "scene_latents": self.scene_latents}
+        named["index"] = self.index
+        return named if self.classes is None else named | {"class": self.classes}
 
 
 def encode_shard(shard: Shard, settings: dict[str, Any]) -> bytes:

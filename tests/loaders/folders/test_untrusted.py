@@ -116,21 +116,21 @@ def something_else(file: h5py.File) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (external_latents, "holds a link"),
-        (external_images, "holds a link"),
-        (soft_link_of_latents, "holds a link"),
-        (external_storage_of_latents, "from another file, which is not allowed"),
-        (virtual_latents, "from another file, which is not allowed"),
-        (group, "holds a link or a group"),
-        (other_filter, "another filter than gzip"),
+        (external_latents, "link"),
+        (external_images, "link"),
+        (soft_link_of_latents, "link"),
+        (external_storage_of_latents, "another file"),
+        (virtual_latents, "another file"),
+        (group, "group"),
+        (other_filter, "gzip"),
         (one_chunk, "one uint8 chunk"),
-        (huge, "claims 38,400,000,000 bytes of images"),
-        (vast_latents, "claims 43,980,465,111,040 bytes of raw_latents"),
+        (huge, "38,400,000,000 bytes"),
+        (vast_latents, "43,980,465,111,040 bytes"),
         (missing_chunk, "an image without a chunk"),
         (other_latents, "raw latents of type float64"),
         (fewer_latents, r"raw latents of type float32 and shape \(5, 10\)"),
-        (newer, "has shard format 2; this ident3d reads format 1"),
-        (something_else, "is not an ident3d shard"),
+        (newer, "format 2.* format 1"),
+        (something_else, "not an ident3d shard"),
     ],
 )
 def test_a_hostile_shard_is_refused(tmp_path: Path, change: Callable[[h5py.File], None], sentence: str) -> None:
@@ -152,7 +152,7 @@ def test_shard_names_must_stay_in_the_folder(tmp_path: Path, name: str) -> None:
     path = make_dataset(tmp_path / "set", 16)
     text = (path / manifest.MANIFEST_FILE).read_text()
     (path / manifest.MANIFEST_FILE).write_text(text.replace('"00000.h5"', json.dumps(name)))
-    with pytest.raises(UserError, match="is not the name of a shard"):
+    with pytest.raises(UserError, match="name of a shard"):
         ImageDataset(path)
 
 
@@ -160,16 +160,16 @@ def test_a_changed_manifest_or_description_is_refused(tmp_path: Path) -> None:
     path = make_dataset(tmp_path / "set", 16)
     good = (path / manifest.MANIFEST_FILE).read_text()
     (path / manifest.MANIFEST_FILE).write_text(good.replace('"count": 8', '"count": 7', 1))
-    with pytest.raises(UserError, match="its digest does not match"):
+    with pytest.raises(UserError, match="digest"):
         ImageDataset(path)
     (path / manifest.MANIFEST_FILE).write_text(good)
     content = json.loads((path / folder.DATASET_FILE).read_text())
     (path / folder.DATASET_FILE).write_text(json.dumps(content | {"n": 15}))
-    with pytest.raises(UserError, match="its digest does not match"):
+    with pytest.raises(UserError, match="digest"):
         ImageDataset(path)
     content["format_version"] = 9
     (path / folder.DATASET_FILE).write_text(json.dumps(content))
-    with pytest.raises(UserError, match="has dataset format 9; this ident3d reads format 1"):
+    with pytest.raises(UserError, match=r"format 9.* format 1"):
         ImageDataset(path)
 
 
@@ -181,5 +181,5 @@ def test_a_dataset_of_no_images_is_refused(tmp_path: Path) -> None:
     plain = json.loads(json.dumps(sealed))
     (path / folder.DATASET_FILE).write_text(json.dumps(plain | {"digest": folder.digest(plain)}))
     (path / manifest.MANIFEST_FILE).write_text("")
-    with pytest.raises(UserError, match="is empty: it holds no images"):
+    with pytest.raises(UserError, match="empty"):
         ImageDataset(path)

@@ -133,13 +133,8 @@ def _score_features(
     if np.unique(fit_labels).size < 2:
         raise UserError("The fitted points share a single factor, so there is nothing to classify.")
     model = logistic(fit_features, fit_labels)
-    return BetaVae(
-        float((model.predict(features) == labels).mean()),
-        float((model.predict(fit_features) == fit_labels).mean()),
-        1 / factors,
-        fit_features,
-        features,
-    )
+    accuracy, fit_accuracy = model.score(features, labels), model.score(fit_features, fit_labels)
+    return BetaVae(float(accuracy), float(fit_accuracy), 1 / factors, fit_features, features)
 
 
 def _features(first: ArrayLike, second: ArrayLike, labels: ArrayLike) -> tuple[Floats, NDArray[Any]]:

@@ -1,15 +1,14 @@
 """Identified up to permutation and a map of each coordinate: the mean correlation coefficient (MCC)."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
-from ident3d.errors import UserError
-from ident3d.metrics.inputs import Flags, Floats, Integers, mean_over_varying, pair, standardized, varies
+from ident3d.metrics.inputs import Flags, Floats, Integers, check_choice, mean_over_varying, pair, standardized, varies
 from ident3d.metrics.kernel import coordinate_correlation
 from ident3d.metrics.result import Score
 
@@ -73,8 +72,7 @@ def mcc(
         (1.0, [1, 2, 0])
     """
     latents, codes = pair(z, h)
-    if correlation not in get_args(Correlation):
-        raise UserError(f"correlation must be one of {', '.join(get_args(Correlation))}; it is {correlation!r}.")
+    check_choice("correlation", correlation, Correlation)
     if correlation == "kernel":
         matrix = coordinate_correlation(latents, codes, max_rows=max_rows, seed=seed)
     else:

@@ -2,20 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.ensemble import (
-    GradientBoostingClassifier,
-    GradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
+from sklearn import ensemble
 
 from ident3d.errors import UserError
 from ident3d.metrics.factors import Kind, circle, is_periodic, level_rows
-from ident3d.metrics.inputs import Floats, Standardized, matrix, mean_over_varying, standardized
+from ident3d.metrics.inputs import Floats, Standardized, check_choice, matrix, mean_over_varying, standardized
 from ident3d.metrics.result import Score
 
 Importance = Literal["permutation", "forest", "boosting"]
@@ -92,8 +87,7 @@ def dci(
         >>> round(found.score, 2), round(found.completeness, 2), round(found.informativeness, 2)
         (1.0, 1.0, 1.0)
     """
-    if importance not in get_args(Importance):
-        raise UserError(f"importance must be one of {', '.join(get_args(Importance))}; it is {importance!r}.")
+    check_choice("importance", importance, Importance)
     data = level_rows(z, h, test, seed, kinds)
     # Trees compare float32 values: standardised columns keep what a large offset or unit would round away.
     scale = standardized(data.rows.h_fit)
@@ -118,16 +112,8 @@ def dci(
     completeness, per_factor = concentration(matters[moving])
     per_latent = np.full(len(data.kinds), np.nan)
     per_latent[moving] = per_factor
-    return Dci(
-        disentanglement,
-        completeness,
-        mean_over_varying(held),
-        mean_over_varying(fitted),
-        matters,
-        per_code,
-        per_latent,
-        held,
-    )
+    informativeness = mean_over_varying(held), mean_over_varying(fitted)
+    return Dci(disentanglement, completeness, *informativeness, matters, per_code, per_latent, held)
 
 
 def concentration(importance: ArrayLike) -> tuple[float, Floats]:
@@ -170,15 +156,12 @@ def _target(column: Floats, kind: Kind, goal: Standardized, i: int) -> Floats:
 def _fit_models(codes: Floats, target: Any, importance: Importance, kind: Kind, seed: int) -> list[Any]:
     """The fitted model; two of them for boosting of a periodic factor, which takes one output at a time."""
     if importance != "boosting":
-        forest = RandomForestClassifier if kind == "discrete" else RandomForestRegressor
+        forest = ensemble.RandomForestClassifier if kind == "discrete" else ensemble.RandomForestRegressor
         # Leaves of five rows halve the time; every split looks at all codes, else noise codes collect importance.
         model = forest(n_estimators=TREES, min_samples_leaf=5, max_features=None, random_state=seed)
         return [model.fit(codes, target)]
-    if kind == "discrete":
-        return [GradientBoostingClassifier(random_state=seed).fit(codes, target)]
-    return [
-        GradientBoostingRegressor(random_state=seed).fit(codes, column) for column in target.reshape(len(target), -1).T
-    ]
+    boosted = ensemble.GradientBoostingClassifier if kind == "discrete" else ensemble.GradientBoostingRegressor
+    return [boosted(random_state=seed).fit(codes, column) for column in target.reshape(len(target), -1).T]
 
 
 def _losses(models: list[Any], codes: Floats, target: Any, kind: Kind) -> Floats:

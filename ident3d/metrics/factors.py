@@ -4,13 +4,13 @@ A kind is `"continuous"`, `"discrete"` or the period of a periodic latent, a pos
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ident3d.errors import UserError
-from ident3d.metrics.inputs import Floats, Integers, Rows, rows_to_use
+from ident3d.metrics.inputs import Floats, Integers, Rows, check_choice, rows_to_use
 
 Kind = Literal["continuous", "discrete"] | float
 Binning = Literal["width", "mass"]
@@ -57,8 +57,7 @@ def bins_of(columns: Floats, bins: int, binning: Binning = "width") -> Integers:
     """
     if bins < 2:
         raise UserError(f"There must be at least two bins; there are {bins}.")
-    if binning not in get_args(Binning):
-        raise UserError(f"binning must be one of {', '.join(get_args(Binning))}; it is {binning!r}.")
+    check_choice("binning", binning, Binning)
     index = np.empty(columns.shape, dtype=np.int64)
     for j, column in enumerate(columns.T):
         if binning == "width":

@@ -145,15 +145,8 @@ def _score_votes(
     np.add.at(evaluation_votes, (labels[fitted:], voted[fitted:]), 1)
     named = votes.argmax(axis=0)
     right = named[voted] == labels
-    return FactorVae(
-        float(right[fitted:].mean()),
-        float(right[:fitted].mean()),
-        votes,
-        evaluation_votes,
-        global_variance,
-        active,
-        voted.astype(np.int64),
-    )
+    accuracy, fit_accuracy = float(right[fitted:].mean()), float(right[:fitted].mean())
+    return FactorVae(accuracy, fit_accuracy, votes, evaluation_votes, global_variance, active, voted.astype(np.int64))
 
 
 def _batches(codes: ArrayLike, labels: ArrayLike, width: int) -> tuple[Floats, Integers]:

@@ -4,7 +4,7 @@ Two rules hold for every score. A value that is not finite is an error, never si
 not vary has nothing to be identified: it is reported as NaN and left out of the headline.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -79,6 +79,24 @@ def pair(z: ArrayLike, h: ArrayLike, names: tuple[str, str] = ("latents z", "cod
     if len(latents) < 2:
         raise UserError(f"{names[0]} and {names[1]} need at least two rows.")
     return latents, codes
+
+
+def check_choice(name: str, value: str, choices: Any) -> None:
+    """Refuse a value that is none of the words of `choices`, a Literal."""
+    if value not in get_args(choices):
+        raise UserError(f"{name} must be one of {', '.join(get_args(choices))}; it is {value!r}.")
+
+
+def check_varies(moving: Flags) -> None:
+    """Refuse latents that are all constant."""
+    if not moving.any():
+        raise UserError("Every latent is constant, so there is nothing to identify.")
+
+
+def check_rows(fit: str, rows: int, columns: int) -> None:
+    """Refuse a fit with no more rows than unknowns: it would be exact whatever the codes are."""
+    if rows <= columns + 1:
+        raise UserError(f"{fit} needs more than {columns + 1} rows for {columns} codes; there are {rows}.")
 
 
 def class_labels(values: ArrayLike, name: str) -> tuple[Integers, NDArray[Any]]:

@@ -4,9 +4,9 @@ One search serves all latents: the kernel of a fold is factorised once per (alph
 where a search per latent would repeat the factorisation d times.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,7 @@ from ident3d.metrics.inputs import (
     Integers,
     Rows,
     Standardized,
+    check_choice,
     halves,
     mean_over_varying,
     rows_to_use,
@@ -109,18 +110,38 @@ def kernel_ridge_r2(
         >>> float(found) > 0.99, found.alphas.tolist(), found.best.shape
         (True, [1.0, 0.1, 0.01, 0.001], (3, 2))
     """
-    if kernel not in get_args(Kernel):
-        raise UserError(f"kernel must be one of {', '.join(get_args(Kernel))}; it is {kernel!r}.")
+    check_choice("kernel", kernel, Kernel)
     grid = [float("nan")] if kernel == "linear" else [float(gamma) for gamma in gammas]
     for name, numbers in (("alphas", alphas), ("gammas", grid if kernel == "rbf" else [1.0])):
         if not len(numbers) or not all(0 < number < np.inf for number in numbers):
             raise UserError(f"{name} must hold at least one number, all finite and above 0; it is {list(numbers)}.")
     rows = _thin(rows_to_use(z, h, test, split=test is None, seed=seed), max_rows, seed)
+    measure = standardized if standardize else _as_given
     # Factorisations this small gain little from threads, and on a busy machine threads cost ten times the CPU time.
     with threadpool_limits(1, user_api="blas"):
-        return _search_and_score(
-            rows, kernel, alphas, grid, folds, per_latent, standardized if standardize else _as_given
-        )
+        latents, codes = measure(rows.z_fit), measure(rows.h_fit)
+        distances = _affinity(codes.columns, codes.columns, kernel)
+        if len(alphas) * len(grid) > 1:
+            cv_r2 = _cross_validate(distances, latents.columns, kernel, alphas, grid, folds)
+            choice = _choice(cv_r2, latents.moving, per_latent)
+        else:
+            cv_r2, choice = np.empty((0, 0, latents.columns.shape[1])), [(0, 0)] * latents.columns.shape[1]
+        # The scored rows are measured by the fitted ones: nothing of them may leak into the fit.
+        unseen = _affinity((rows.h - codes.mean) / codes.scale, codes.columns, kernel)
+        predicted, fitted = np.empty_like(rows.z), np.empty_like(rows.z_fit)
+        # Latents that chose the same (alpha, gamma) share one factorisation.
+        for a, g in sorted(set(choice)):
+            mine = [latent for latent, pick in enumerate(choice) if pick == (a, g)]
+            gram = _kernel(distances, grid[g], kernel)
+            dual = _dual(gram, latents.columns[:, mine], alphas[a])
+            fitted[:, mine] = gram @ dual
+            predicted[:, mine] = _kernel(unseen, grid[g], kernel) @ dual
+    predicted = predicted * latents.scale + latents.mean
+    r2 = 1 - unexplained(rows.z, predicted)
+    fit_r2 = 1 - unexplained(rows.z_fit, fitted * latents.scale + latents.mean)
+    best = np.array([(alphas[a], grid[g]) for a, g in choice])
+    tried = np.array(alphas, np.float64), np.array(grid, np.float64)
+    return KernelRidgeR2(mean_over_varying(r2), r2, mean_over_varying(fit_r2), *tried, best, cv_r2, rows.z, predicted)
 
 
 def coordinate_correlation(z: Floats, h: Floats, *, max_rows: int, seed: int) -> Floats:
@@ -135,41 +156,6 @@ def coordinate_correlation(z: Floats, h: Floats, *, max_rows: int, seed: int) ->
         true, predicted = standardized(result.true).columns, standardized(result.predicted).columns
         matrix[moving, j] = np.maximum(np.einsum("ij,ij->j", true, predicted) / len(true), 0)
     return matrix
-
-
-def _search_and_score(
-    rows: Rows,
-    kernel: Kernel,
-    alphas: Sequence[float],
-    gammas: Sequence[float],
-    folds: int,
-    per_latent: bool,
-    measure: Callable[[Floats], Standardized],
-) -> KernelRidgeR2:
-    """Choose (alpha, gamma) by cross-validation on the fitted rows, refit on all of them and score."""
-    latents, codes = measure(rows.z_fit), measure(rows.h_fit)
-    distances = _affinity(codes.columns, codes.columns, kernel)
-    if len(alphas) * len(gammas) > 1:
-        cv_r2 = _cross_validate(distances, latents.columns, kernel, alphas, gammas, folds)
-        choice = _choice(cv_r2, latents.moving, per_latent)
-    else:
-        cv_r2, choice = np.empty((0, 0, latents.columns.shape[1])), [(0, 0)] * latents.columns.shape[1]
-    # The scored rows are measured by the fitted ones: nothing of them may leak into the fit.
-    unseen = _affinity((rows.h - codes.mean) / codes.scale, codes.columns, kernel)
-    predicted, fitted = np.empty_like(rows.z), np.empty_like(rows.z_fit)
-    # Latents that chose the same (alpha, gamma) share one factorisation.
-    for a, g in sorted(set(choice)):
-        mine = [latent for latent, pick in enumerate(choice) if pick == (a, g)]
-        gram = _kernel(distances, gammas[g], kernel)
-        dual = _dual(gram, latents.columns[:, mine], alphas[a])
-        fitted[:, mine] = gram @ dual
-        predicted[:, mine] = _kernel(unseen, gammas[g], kernel) @ dual
-    predicted = predicted * latents.scale + latents.mean
-    r2 = 1 - unexplained(rows.z, predicted)
-    fit_r2 = 1 - unexplained(rows.z_fit, fitted * latents.scale + latents.mean)
-    best = np.array([(alphas[a], gammas[g]) for a, g in choice])
-    grid = np.array(alphas, np.float64), np.array(gammas, np.float64)
-    return KernelRidgeR2(mean_over_varying(r2), r2, mean_over_varying(fit_r2), *grid, best, cv_r2, rows.z, predicted)
 
 
 def _thin(rows: Rows, max_rows: int, seed: int | None) -> Rows:

@@ -1,13 +1,23 @@
 """Identified up to a linear or an orthogonal map: linear R², affine fit and orthogonal fit."""
 
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ident3d.errors import UserError, unknown
-from ident3d.metrics.inputs import Floats, mean_over_varying, pair, rows_to_use, standardized, varies
+from ident3d.errors import UserError
+from ident3d.metrics.inputs import (
+    Floats,
+    check_choice,
+    check_rows,
+    check_varies,
+    mean_over_varying,
+    pair,
+    rows_to_use,
+    standardized,
+    varies,
+)
 from ident3d.metrics.result import Score
 
 Regressors = Literal["codes", "latents"]
@@ -39,8 +49,7 @@ class LinearR2(Score):
         Returns:
             The adjusted R².
         """
-        if count not in get_args(Regressors):
-            raise unknown("number of regressors", count, get_args(Regressors))
+        check_choice("count", count, Regressors)
         if self.held_out:
             raise UserError("Adjusted R² corrects a score on the fitted rows; a held-out R² needs no correction.")
         regressors = self.codes if count == "codes" else self.per_latent.size
@@ -119,8 +128,8 @@ def linear_r2(
     """
     rows = rows_to_use(z, h, test, split, seed)
     count, codes = rows.h_fit.shape
-    if not rows.held_out and count <= codes + 1:
-        raise UserError(f"Linear R² needs more than {codes + 1} rows for {codes} codes; there are {count}.")
+    if not rows.held_out:
+        check_rows("Linear R²", count, codes)
     # Held-out rows are predicted by the map of the fitted ones, and centred on their own mean in `unexplained`.
     weights, offset = affine_map(rows.z_fit, rows.h_fit)
     predicted = rows.h @ weights + offset
@@ -150,13 +159,11 @@ def affine_residual(z: ArrayLike, h: ArrayLike) -> FitResidual:
         (0.0, [0.5, 0.5, 0.5])
     """
     latents, codes = pair(z, h)
-    if len(codes) <= codes.shape[1] + 1:
-        raise UserError(f"An affine fit needs more than {codes.shape[1] + 1} rows; there are {len(codes)}.")
+    check_rows("An affine fit", *codes.shape)
     weights, offset = affine_map(latents, codes)
     fraction = unexplained(latents, codes @ weights + offset)
     target = standardized(latents)
-    if not target.moving.any():
-        raise UserError("Every latent is constant, so there is nothing to identify.")
+    check_varies(target.moving)
     # In units of the widest latent, so that no square overflows.
     variance = np.square(target.scale[target.moving] / target.scale[target.moving].max())
     score = float(np.sqrt(fraction[target.moving] @ variance / variance.sum()))
@@ -189,8 +196,8 @@ def orthogonal_residual(z: ArrayLike, h: ArrayLike, *, scale: bool = True, cente
         0.0
     """
     latents, codes = pair(z, h)
-    if center and not varies(latents).any():
-        raise UserError("Every latent is constant, so there is nothing to identify.")
+    if center:
+        check_varies(varies(latents))
     width = max(latents.shape[1], codes.shape[1])
     z_mean = latents.mean(axis=0) if center else np.zeros(latents.shape[1])
     h_mean = codes.mean(axis=0) if center else np.zeros(codes.shape[1])

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +10,16 @@ from numpy.typing import ArrayLike
 from ident3d.errors import UserError
 from ident3d.metrics.correlation import Mcc, correlation_matrix, match_codes
 from ident3d.metrics.factors import Kind, angles, circle, is_periodic
-from ident3d.metrics.inputs import Floats, mean_over_varying, pair, rows_to_use, standardized, varies
+from ident3d.metrics.inputs import (
+    Floats,
+    check_choice,
+    check_rows,
+    mean_over_varying,
+    pair,
+    rows_to_use,
+    standardized,
+    varies,
+)
 from ident3d.metrics.linear import affine_map
 from ident3d.metrics.result import Score
 
@@ -62,8 +71,7 @@ def circular_correlation(
     """
     latents, codes = pair(z, h)
     a, b = _checked_angles(latents, period), _checked_angles(codes, period if code_period is None else code_period)
-    if convention not in get_args(Circular):
-        raise UserError(f"convention must be one of {', '.join(get_args(Circular))}; it is {convention!r}.")
+    check_choice("convention", convention, Circular)
     moving, alive = varies(latents), varies(codes)
     matrix = _fisher_lee(a, b) if convention == "fisher-lee" else _jammalamadaka(a, b)
     return match_codes(np.clip(np.where(np.outer(moving, alive), matrix, 0), -1, 1), moving)
@@ -109,8 +117,8 @@ def periodic_r2(
         embed = [_on_circles(codes, code_period) for codes in (rows.h_fit, rows.h)]
         rows = rows._replace(h_fit=embed[0], h=embed[1])
     count, codes = rows.h_fit.shape
-    if not rows.held_out and count <= codes + 1:
-        raise UserError(f"Periodic R² needs more than {codes + 1} rows for {codes} code columns; there are {count}.")
+    if not rows.held_out:
+        check_rows("Periodic R²", count, codes)
     weights, offset = affine_map(_on_circles(rows.z_fit, period), rows.h_fit)
     true = _on_circles(rows.z, period)
     missed = np.square(true - rows.h @ weights - offset).sum(axis=0).reshape(-1, 2).sum(axis=1)

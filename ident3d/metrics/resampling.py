@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from ident3d.errors import UserError, unknown
-from ident3d.metrics.inputs import Floats, Integers, pair, plain_array, standardized, varies
+from ident3d.metrics.inputs import Floats, Integers, check_rows, check_varies, pair, plain_array, standardized, varies
 
 # memory of one step: counts of at most this many draws at a time
 DRAWS_AT_ONCE = 4_000_000
@@ -69,11 +69,9 @@ def bootstrap(
     for name in scores:
         if name not in STATISTICS:
             raise unknown("bootstrapped score", name, STATISTICS)
-    if len(latents) <= codes.shape[1] + 1:
-        raise UserError(f"A bootstrap needs more than {codes.shape[1] + 1} rows; there are {len(latents)}.")
+    check_rows("A bootstrap", *codes.shape)
     moving = varies(latents)
-    if not moving.any():
-        raise UserError("Every latent is constant, so there is nothing to identify.")
+    check_varies(moving)
     # units of each side's widest column: no score here depends on a common scale of the codes or of the latents
     spread = np.concatenate([scale / scale.max() for scale in (_deviations(codes), _deviations(latents[:, moving]))])
     columns = standardized(np.hstack([codes, latents[:, moving]])).columns
@@ -118,8 +116,7 @@ def bootstrap_predictions(
     if target.shape != estimate.shape:
         raise UserError(f"True values and predictions have different shapes, {target.shape} and {estimate.shape}.")
     moving = varies(target)
-    if not moving.any():
-        raise UserError("Every latent is constant, so there is nothing to identify.")
+    check_varies(moving)
     scale = standardized(target[:, moving])
     missed = np.square((estimate[:, moving] - scale.mean) / scale.scale - scale.columns)
     features = np.hstack([scale.columns, np.square(scale.columns), missed])

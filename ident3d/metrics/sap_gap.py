@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.svm import LinearSVC
 
-from ident3d.errors import UserError
 from ident3d.metrics.factors import FACTOR_BINS, Kind, kinds_of, level_rows
 from ident3d.metrics.inputs import Flags, Floats, lead_of_best, mean_over_varying, pair, standardized, varies
 from ident3d.metrics.periodic import squared_correlation
@@ -109,7 +108,5 @@ def sap_discrete(
 
 
 def _gap(matrix: Floats, moving: Flags) -> Sap:
-    if not moving.any():
-        raise UserError("Every latent is constant, so there is nothing to identify.")
     per_latent = np.where(moving, lead_of_best(matrix), np.nan)
     return Sap(mean_over_varying(per_latent), per_latent, matrix)

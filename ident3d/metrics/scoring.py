@@ -3,15 +3,13 @@
 import platform
 import time
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-import scipy
-import sklearn
 from numpy.typing import ArrayLike
 
 from ident3d.errors import UserError, unknown
+from ident3d.machine import installed_versions
 from ident3d.metrics.augmentation import parameter_arrays
 from ident3d.metrics.blocks import block_columns
 from ident3d.metrics.catalogue import CATALOGUE, Data, enough_rows
@@ -133,13 +131,7 @@ def score(
         "resamples": resamples,
         "level": level,
         "host": platform.node(),
-        "versions": {
-            "ident3d": version("ident3d"),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-            "scikit-learn": sklearn.__version__,
-        },
+        "versions": installed_versions(("ident3d", "numpy", "scipy", "scikit-learn")),
     }
     intervals = _intervals(data, scores, resamples, level) if resamples else {}
     if named:

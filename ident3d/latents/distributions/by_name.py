@@ -106,8 +106,9 @@ def _on_factor(
         raise UserError("On the sphere no latent can stay while others change, since all share one length.")
     if name in ("vmf", "rejected_normal"):
         if not isinstance(space, Sphere):
-            raise UserError(f"The conditional {name} lives on the sphere; elsewhere choose normal, laplace, "
-                            "gennorm            or uniform.")  # fmt: skip
+            raise UserError(
+                f"The conditional {name} lives on the sphere; elsewhere choose normal, laplace, gennorm or uniform."
+            )
         if name == "vmf":
             return c.VonMisesFisher(space, _not_negative("kappa", kappa))
         if precision is None:

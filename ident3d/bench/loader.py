@@ -4,10 +4,9 @@ Every variant runs in a separate process, torch on one thread. Ratios are of pai
 the machine does not change; in one process the fastest batch counts.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from ident3d.bench.loading import MEMORY, Rate, Variant, measure
 from ident3d.bench.measure import Column, in_own_process, table
@@ -37,9 +36,6 @@ class LoaderBench:
     rates: tuple[Rate, ...]
     searches: tuple[SearchCost, ...]
     openings: tuple[Opening, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
     def table(self) -> str:
         base = self.rates[0]

@@ -78,18 +78,12 @@ def bench_losses(*, pairs: int = 4096, dim: int = 10, threads: int = 1, repeats:
     costs: dict[str, tuple[Cost, Cost]] = {}
     with progress_bar(len(LOSSES), "losses") as bar:
         for name in LOSSES:
-            costs[name] = (
-                measured_apart(name, 0, pairs, dim, threads, repeats),
-                measured_apart(name, 1, pairs, dim, threads, repeats),
+            plain, ours = (
+                in_own_process(measure, form, name == "InfoNCE", pairs, dim, threads, repeats) for form in LOSSES[name]
             )
+            costs[name] = plain, ours
             bar.update()
     return LossBench(pairs, dim, threads, costs)
-
-
-def measured_apart(name: str, form: int, pairs: int, dim: int, threads: int, repeats: int) -> Cost:
-    """Measure one form of a loss in a separate process."""
-    cost: Cost = in_own_process(measure, LOSSES[name][form], name == "InfoNCE", pairs, dim, threads, repeats)
-    return cost
 
 
 def measure(loss: Loss, on_sphere: bool, pairs: int, dim: int, threads: int = 1, repeats: int = 1) -> Cost:

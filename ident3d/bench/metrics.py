@@ -6,7 +6,7 @@ minutes, and scaled up; `reference_share` says how much was run.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,9 +38,6 @@ class Figure:
     reference_cpu_seconds: float
     reference_share: float
     ratio: float
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def figures(shrink: int = 1) -> Iterator[Figure]:
@@ -98,10 +95,7 @@ def table(measured: list[Figure]) -> str:
         ("figure", "{0.name}"),
         ("CPU s", "{0.cpu_seconds:.3g}"),
         ("limit", lambda figure: "-" if figure.limit is None else f"{figure.limit:g}"),
-        (
-            "reference CPU s",
-            lambda figure: f"{figure.reference_cpu_seconds:.3g}{'' if figure.reference_share == 1 else ' *'}",
-        ),
+        ("reference CPU s", lambda f: f"{f.reference_cpu_seconds:.3g}{'' if f.reference_share == 1 else ' *'}"),
         ("ratio", "{0.ratio:.3g}"),
     ]
     return f"{rows_of(measured, columns, style='simple')}\n* measured on part of the work and scaled up"

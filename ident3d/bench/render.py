@@ -132,18 +132,9 @@ def bench_render(
     for quality in qualities:
         images, cost[quality] = render_all(quality, latents, size=size, seed=0)
         errors[quality] = [psnr(image, true) for image, true in zip(images, truth, strict=True)]
-    return RenderBench(
-        size,
-        len(latents),
-        bpy.app.version_string,
-        tuple(
-            Preset(
-                quality,
-                cost[quality],
-                float(np.mean(errors[quality])),
-                min(errors[quality]),
-                cost[BASELINE] / cost[quality] if BASELINE in cost else None,
-            )
-            for quality in qualities
-        ),
+    base = cost.get(BASELINE)
+    presets = tuple(
+        Preset(name, cost[name], float(np.mean(errors[name])), min(errors[name]), base and base / cost[name])
+        for name in qualities
     )
+    return RenderBench(size, len(latents), bpy.app.version_string, presets)

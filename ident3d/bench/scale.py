@@ -162,9 +162,9 @@ def half(
     times: list[float] = []
     with served(workers) as there, connected(Cluster(scheduler=there.address), workers) as client:
         client.wait_for_workers(workers)
-        groups = {"client": (os.getpid(),), "scheduler": (there.scheduler,), "workers": there.nannies}
-        # the client is the parent of all others, so its own time is asked for in another way
-        used = {name: cpu_seconds(pids) for name, pids in groups.items() if name != "client"}
+        # The client is the parent of all others, so that its own time is measured in another way.
+        groups = (there.scheduler,), there.nannies
+        used = [cpu_seconds(pids) for pids in groups]
         own, start = time.process_time(), time.perf_counter()
 
         with closing(run_jobs(client, jobs, folder, settings, threads=1, wait_forever=True, studio_of=still)) as events:
@@ -175,19 +175,11 @@ def half(
                     progress(1)
                     if len(times) == stop < len(jobs):
                         break
-        spent = {name: cpu_seconds(groups[name]) - before for name, before in used.items()}
-        spent["client"] = time.process_time() - own
+        spent = [time.process_time() - own]
+        spent += [cpu_seconds(pids) - before for pids, before in zip(groups, used, strict=True)]
         memory = resident_mib(os.getpid()), resident_mib(there.scheduler)
-    return Half(
-        shards=stop,
-        seconds=times[-1],
-        first_entry_seconds=times[0],
-        client_ms=1e3 * spent["client"] / stop,
-        scheduler_ms=1e3 * spent["scheduler"] / stop,
-        workers_ms=1e3 * spent["workers"] / stop,
-        client_mib=memory[0],
-        scheduler_mib=memory[1],
-    )
+    client_ms, scheduler_ms, workers_ms = (1e3 * seconds / stop for seconds in spent)
+    return Half(stop, times[-1], times[0], client_ms, scheduler_ms, workers_ms, *memory)
 
 
 READ = """

@@ -93,7 +93,7 @@ def metrics(shrink: int, as_json: bool) -> None:
     from ident3d.bench.metrics import figures, table
 
     measured = list(tqdm(figures(shrink), unit="figure", disable=None))
-    show([figure.as_dict() for figure in measured], as_json, table(measured))
+    show([asdict(figure) for figure in measured], as_json, table(measured))
 
 
 @bench.command()
@@ -187,4 +187,4 @@ def train(directory: Path | str, as_json: bool, **given: Any) -> None:
     from ident3d.bench.train import bench_train
 
     found = bench_train(directory, **given)
-    show(asdict(found) | {"faster": found.faster, "loader_share": found.loader_share}, as_json, found.table())
+    show(found, as_json, faster=found.faster, loader_share=found.loader_share)

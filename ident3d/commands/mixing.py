@@ -1,11 +1,10 @@
 """``ident3d mixing``."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from ident3d.commands.options import LOSS, Sectioned, option, options, show
+from ident3d.commands.options import LOSS, Sectioned, option, options, settings_of, show
 from ident3d.commands.parameters import NumberOr, Numbers
 
 
@@ -63,10 +62,7 @@ from ident3d.commands.parameters import NumberOr, Numbers
     "--json",
     section="Run",
 )
-def mixing(
-    device: str, save_every: int, log_every: int, out: Path | None, root: Path | None, resume: bool, as_json: bool,
-    **given: Any,
-) -> int:  # fmt: skip
+def mixing(as_json: bool, **given: Any) -> int:
     """Identify latents behind an invertible mixing, in minutes instead of GPU days.
 
     Latents are drawn on the device, mixed by a random invertible perceptron, and an encoder is trained on pairs, as in
@@ -82,10 +78,7 @@ def mixing(
     from ident3d.training.mixing.train import mixing
 
     try:
-        work = mixing(
-            MixingSettings(**given),
-            out=out, root=root, device=device, resume=resume, save_every=save_every, log_every=log_every,
-        )  # fmt: skip
+        work = mixing(settings_of(MixingSettings, given), **given)
     except KeyboardInterrupt:
         click.echo("\nInterrupted; the same command with --resume goes on from the last checkpoint.", err=True)
         return 130

@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +205,11 @@ def next_to(directory: Path | str, ending: str) -> Path:
     if isinstance(directory, str):
         return Path(directory.rstrip("/").rpartition("/")[2] + ending)
     return directory.resolve().with_name(f"{directory.resolve().name}{ending}")
+
+
+def settings_of(kind: Any, given: dict[str, Any]) -> Any:
+    """Return the settings that the options describe; what is left in `given` are the arguments of the run."""
+    return kind(**{field.name: given.pop(field.name) for field in fields(kind) if field.name in given})
 
 
 def recipe_of(given: dict[str, Any]) -> Any:

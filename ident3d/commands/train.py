@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ident3d.commands.options import LOSS, Sectioned, option, options, show
+from ident3d.commands.options import LOSS, Sectioned, option, options, settings_of, show
 from ident3d.commands.parameters import StoreOrPath
 from ident3d.machine import untried
 
@@ -66,10 +66,7 @@ from ident3d.machine import untried
     "--json",
     section="Run",
 )
-def train(
-    directory: Path | str | None, device: str, workers: int | None, save_every: int, log_every: int, tensorboard: bool,
-    out: Path | None, root: Path | None, resume: bool, allow_same: bool, as_json: bool, **given: Any,
-) -> int:  # fmt: skip
+def train(directory: Path | str | None, as_json: bool, **given: Any) -> int:
     """Train an encoder, score it on held-out images, and write a report.
 
     DIR is by default the newest complete training set below the data root. The defaults are the paper's: a row of
@@ -88,20 +85,19 @@ def train(
     from ident3d.training.loop.devices import rank
     from ident3d.training.report.finish import finish
 
+    settings = settings_of(Settings, given)
     if directory is None:
-        directory = training_folder(None, root)[0]
+        directory = training_folder(None, given["root"])[0]
     if rank() == 0:
         click.echo(f"Training on {directory}", err=True)
     try:
-        run = train(
-            directory, Settings(**given), out=out, root=root, device=device, resume=resume, allow_same=allow_same,
-            workers=workers, save_every=save_every, log_every=log_every, tensorboard=tensorboard,
-        )  # fmt: skip
+        run = train(directory, settings, **given)
     except KeyboardInterrupt:
         click.echo("\nInterrupted; the same command with --resume goes on from the last checkpoint.", err=True)
         return 130
     # the first rank alone scores and reports
     if rank() == 0:
-        finished = finish(run, root=root, device=device, allow_same=allow_same, encoder=given["encoder"])
+        where = {name: given[name] for name in ("root", "device", "allow_same")}
+        finished = finish(run, **where, encoder=settings.encoder)
         show(finished, as_json, None if as_json else finished.text())
     return 0

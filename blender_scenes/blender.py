@@ -1,11 +1,10 @@
 """bpy, imported so that Blender's task library starts no threads beyond those a render asks for.
 
 TBB counts the CPUs this process may run on once, while bpy loads, and keeps one worker thread per CPU. During a
-single-threaded Cycles render the idle workers spin and can burn as much CPU time as the render itself. Shown a single
-CPU while it loads, TBB keeps none; a render that asks for more threads still gets them. It counts those of the main
-thread, whichever thread loads bpy: a Dask worker loads it in a thread of its own.
+single-threaded Cycles render the idle workers spin and can burn as much CPU time as the render itself. If only one CPU
+is allowed while bpy loads, TBB keeps none, and a render that asks for more threads still gets them.
 
-Nor does it find a folder of the user's: no preferences, scripts or add-ons are read, no cache is written there.
+Blender also finds no folder of the user's: it reads no preferences, scripts or add-ons and writes no cache there.
 """
 
 import os
@@ -15,14 +14,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+# A user's variables could name folders of scripts and preferences that change pixels.
 for _name in [name for name in os.environ if name.startswith("BLENDER_")]:
     del os.environ[_name]
-os.environ["BLENDER_USER_RESOURCES"] = os.path.join(os.devnull, "none")  # noqa: PTH118, a place where nothing can be
+# Below a device file nothing can exist, so Blender finds no folder of the user's.
+os.environ["BLENDER_USER_RESOURCES"] = os.path.join(os.devnull, "none")  # noqa: PTH118
 
 # A parent that has loaded bpy hands its sys.path to spawned children, where Blender's script folders hide the module.
 sys.path[:] = [folder for folder in sys.path if not Path(folder, "bpy_types.py").exists()]
 
 if "bpy" not in sys.modules and hasattr(os, "sched_setaffinity"):
+    # TBB counts the CPUs of the main thread, whichever thread loads bpy. A Dask worker loads it in another thread.
     _threads = {os.getpid(), threading.get_native_id()}
     _allowed = {thread: os.sched_getaffinity(thread) for thread in _threads}
     for _thread, _cpus in _allowed.items():
@@ -35,7 +37,8 @@ if "bpy" not in sys.modules and hasattr(os, "sched_setaffinity"):
 else:
     import bpy
 
-import mathutils  # noqa: E402, a module that exists once bpy is loaded
+# This module exists only once bpy is loaded.
+import mathutils  # noqa: E402
 
 __all__ = ["bpy", "current_scene", "drop_scratch_folder", "mathutils"]
 
@@ -50,7 +53,8 @@ def drop_scratch_folder() -> None:
 
 
 def current_scene() -> Any:
-    """The scene; untyped, for its stubs know neither Cycles' settings nor that it is there."""
+    """Return the scene."""
+    # It is untyped: the stubs know neither Cycles' settings nor that there always is a scene.
     return bpy.context.scene
 
 

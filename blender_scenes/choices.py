@@ -1,8 +1,10 @@
-"""What a studio can be asked for by name. Importable without bpy: a process that hands out jobs must not load it."""
+"""Names that a studio takes. They load no bpy, because a process that hands out jobs must not load it."""
 
 from typing import Final
 
-RENDERER: Final = 1  # raised with every change of code that changes a pixel of some image
+# Raise this with every change of code that changes a pixel of some image.
+RENDERER: Final = 1
 MATERIAL_NAMES: Final = ("rubber", "metal")
-GPUS: Final = ("optix", "cuda", "hip", "metal")  # in the order in which "auto" tries them
+# "auto" tries them in this order.
+GPUS: Final = ("optix", "cuda", "hip", "metal")
 DEVICES: Final = ("cpu", *GPUS, "auto")

@@ -1,4 +1,4 @@
-"""Cycles set up for one quality, size and device, every setting that a factory default would get wrong included."""
+"""Set Cycles up for one quality, size and device, with every setting whose factory default would be wrong."""
 
 from typing import Any
 
@@ -10,13 +10,14 @@ from ident3d.errors import UserError, unknown
 
 
 def configure(quality: Quality, size: int, *, threads: int) -> None:
-    """Everything but the device and what changes from image to image."""
+    """Set all but the device and what changes from image to image."""
     scene = current_scene()
     render, cycles = scene.render, scene.cycles
     render.engine = "CYCLES"
     render.resolution_x = render.resolution_y = size
     render.resolution_percentage = 100
     render.threads_mode, render.threads = "FIXED", threads
+    # Cycles keeps the scene between images, so that it is not built again for each.
     render.use_persistent_data = True
     render.use_compositing = render.use_sequencer = False
     render.use_crop_to_border = True
@@ -34,7 +35,7 @@ def configure(quality: Quality, size: int, *, threads: int) -> None:
 
 
 def choose_device(device: str, gpu_index: int) -> str:
-    """Make Cycles use the device; return the kind it is, "auto" resolved."""
+    """Make Cycles use the device and return its kind: for "auto" the kind that was found."""
     if device not in DEVICES:
         raise unknown("device", device, DEVICES)
     cycles = current_scene().cycles
@@ -58,7 +59,7 @@ def choose_device(device: str, gpu_index: int) -> str:
 
 
 def count_gpus() -> dict[str, int]:
-    """How many GPUs Cycles finds here, kind by kind."""
+    """Return how many GPUs of each kind Cycles finds here."""
     preferences = bpy.context.preferences.addons["cycles"].preferences  # type: ignore[union-attr]
     return {kind: len(_gpus(preferences, kind)) for kind in GPUS}
 
@@ -69,7 +70,7 @@ def _gpus(preferences: Any, kind: str) -> list[Any]:
 
 
 def aim(box: Box, size: int, *, first: int, last: int, seed: int) -> None:
-    """Render samples first to last - 1 of the pixel sequences that `seed` gives, of the pixels in the box alone."""
+    """Let the next render take samples first to last - 1 of the seed's pixel sequences, in the box alone."""
     scene = current_scene()
     render, cycles = scene.render, scene.cycles
     render.use_border = box != (0, 0, size, size)
@@ -80,4 +81,5 @@ def aim(box: Box, size: int, *, first: int, last: int, seed: int) -> None:
     cycles.samples = last
     cycles.use_sample_subset = True
     cycles.sample_offset, cycles.sample_subset_length = first, last - first
-    scene.update_tag()  # without it, the renderer of the image before keeps its own seed and samples
+    # Without it, the renderer of the image before keeps its own seed and samples.
+    scene.update_tag()

@@ -1,13 +1,12 @@
-"""Open Image Denoise on a float image, called in the library that bpy itself brings along.
+"""Open Image Denoise for float images, from the library that bpy itself brings along.
 
 Cycles can denoise too, but only with its own feature images and at about three times the cost.
 """
 
 import ctypes
-from ctypes import c_bool, c_char_p, c_float, c_int, c_size_t, c_void_p
+from ctypes import c_bool, c_char_p, c_int, c_size_t, c_void_p
 from functools import cache
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,6 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "oidnSetSharedFilterImage": (None, [c_void_p, c_char_p, c_void_p, c_int, *[c_size_t] * 5]),
     "oidnSetFilterBool": (None, [c_void_p, c_char_p, c_bool]),
     "oidnSetFilterInt": (None, [c_void_p, c_char_p, c_int]),
-    "oidnSetFilterFloat": (None, [c_void_p, c_char_p, c_float]),
     "oidnCommitFilter": (None, [c_void_p]),
     "oidnExecuteFilter": (None, [c_void_p]),
     "oidnReleaseFilter": (None, [c_void_p]),
@@ -52,33 +50,31 @@ def _library() -> ctypes.CDLL:
 
 
 class Denoiser:
-    """A denoising network set up once for images of one size; call it on each image."""
+    """A denoising network for images of one size. It is set up once and called with each image."""
 
-    def __init__(self, size: int, *, precision: str, aux: bool = False, threads: int = 1) -> None:
+    def __init__(self, size: int, *, precision: str) -> None:
         self._oidn = _library()
+        # The filter keeps the addresses of these two arrays, so they live as long as it does.
         self._color = np.zeros((size, size, 3), dtype=np.float32)
         self._output = np.zeros_like(self._color)
-        self._aux = {name: np.zeros_like(self._color) for name in (("albedo", "normal") if aux else ())}
         self._device = self._oidn.oidnNewDevice(_CPU)
-        self._oidn.oidnSetDeviceInt(self._device, b"numThreads", threads)
+        # A farm runs one process a core. Denoisers that pinned their threads would all run on the first core.
+        self._oidn.oidnSetDeviceInt(self._device, b"numThreads", 1)
         self._oidn.oidnSetDeviceBool(self._device, b"setAffinity", False)
         self._oidn.oidnCommitDevice(self._device)
         self._filter = self._oidn.oidnNewFilter(self._device, b"RT")
-        for name, image in {"color": self._color, "output": self._output, **self._aux}.items():
+        for name, image in {"color": self._color, "output": self._output}.items():
             self._oidn.oidnSetSharedFilterImage(
                 self._filter, name.encode(), image.ctypes.data, _FLOAT3, size, size, 0, 0, 0
             )
         self._oidn.oidnSetFilterBool(self._filter, b"hdr", True)
-        self._oidn.oidnSetFilterBool(self._filter, b"cleanAux", aux)
         self._oidn.oidnSetFilterInt(self._filter, b"quality", PRECISIONS[precision])
         self._oidn.oidnCommitFilter(self._filter)
         self._check()
 
-    def __call__(self, color: NDArray[np.float32], **aux: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The denoised image; `color` is scene-linear, `aux` are clean feature images `albedo` and `normal`."""
+    def __call__(self, color: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the denoised image of a scene-linear one."""
         self._color[...] = color
-        for name, image in self._aux.items():
-            image[...] = aux[name]
         self._oidn.oidnExecuteFilter(self._filter)
         self._check()
         return self._output.copy()
@@ -94,9 +90,3 @@ class Denoiser:
             self._oidn.oidnReleaseFilter(self._filter)
             self._oidn.oidnReleaseDevice(self._device)
             self._device = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

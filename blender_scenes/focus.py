@@ -9,10 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+Array = NDArray[np.float64]
+
+# Half the width of the pixel filter, in pixels.
 FILTER_REACH = 0.75
-"""Half the width of the pixel filter, in pixels."""
+# How far the spotlight's soft shadow reaches beyond its hard one, in image sizes.
 PENUMBRA = 4 / 224
-"""How far the spotlight's soft shadow reaches beyond its hard one, in image sizes."""
 
 
 class Box(NamedTuple):
@@ -25,48 +27,43 @@ class Box(NamedTuple):
 
     @property
     def window(self) -> tuple[slice, slice]:
-        """The box as an index into an image."""
+        """Return the box as an index into an image."""
         return slice(self.top, self.bottom), slice(self.left, self.right)
 
     @property
     def empty(self) -> bool:
-        """Whether no pixel lies in it."""
+        """Return whether no pixel lies in the box."""
         return self.left >= self.right or self.top >= self.bottom
 
 
-def transform(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """points @ matrix, (N, 3) by (3, K), without NumPy's BLAS, whose idle threads would spin through a whole render."""
-    product: NDArray[np.float64] = np.einsum("ij,jk->ik", points, matrix)
+def transform(points: Array, matrix: Array) -> Array:
+    """Return points @ matrix, (N, 3) by (3, K)."""
+    # This does not go through NumPy's BLAS, whose idle threads would spin through a whole render.
+    product: Array = np.einsum("ij,jk->ik", points, matrix)
     return product
 
 
-def project(points: NDArray[np.float64], camera: NDArray[np.float64], focal: float, size: int) -> NDArray[np.float64]:
-    """Pixel coordinates (N, 2): (size / 2 + size * focal * x / -z, size / 2 - size * focal * y / -z) in camera axes.
+def project(points: Array, camera: Array, focal: float, size: int) -> Array:
+    """Return pixel coordinates (N, 2): size / 2 + size * focal * x / -z and size / 2 - size * focal * y / -z.
 
-    `camera` is its 4 x 4 world matrix and `focal` its focal length over its sensor width.
+    x, y and z are along the camera's axes. `camera` is its 4 x 4 world matrix, and `focal` its focal length over its
+    sensor width.
     """
     x, y, z = transform(points - camera[:3, 3], camera[:3, :3]).T
     return np.stack([size * (0.5 - focal * x / z), size * (0.5 + focal * y / z)], axis=1)
 
 
-def shadow(points: NDArray[np.float64], light: NDArray[np.float64], ground: float) -> NDArray[np.float64] | None:
-    """Where rays from `light` through the points meet the plane z = ground; None if one never does."""
+def shadow(points: Array, light: Array, ground: float) -> Array | None:
+    """Return where rays from `light` through the points meet the plane z = ground; None if one never does."""
     fall = points[:, 2] - light[2]
     if fall.max() >= 0 or points[:, 2].min() < ground:
         return None
-    cast: NDArray[np.float64] = light + (points - light) * ((ground - light[2]) / fall)[:, None]
+    cast: Array = light + (points - light) * ((ground - light[2]) / fall)[:, None]
     return cast
 
 
-def boxes(
-    points: NDArray[np.float64],
-    light: NDArray[np.float64],
-    ground: float,
-    camera: NDArray[np.float64],
-    focal: float,
-    size: int,
-) -> tuple[Box, Box]:
-    """The boxes around the object's points and around their shadow; the whole image where that cannot be told."""
+def boxes(points: Array, light: Array, ground: float, camera: Array, focal: float, size: int) -> tuple[Box, Box]:
+    """Return the boxes around the object's points and around their shadow; the whole image if one is not known."""
     cast = shadow(points, light, ground)
     return (
         _around(points, camera, focal, size, FILTER_REACH),
@@ -74,8 +71,9 @@ def boxes(
     )
 
 
-def _around(points: NDArray[np.float64], camera: NDArray[np.float64], focal: float, size: int, margin: float) -> Box:
-    if transform(points - camera[:3, 3], camera[:3, 2:3]).max() >= 0:  # behind the camera
+def _around(points: Array, camera: Array, focal: float, size: int, margin: float) -> Box:
+    # A point behind the camera has no pixel.
+    if transform(points - camera[:3, 3], camera[:3, 2:3]).max() >= 0:
         return Box(0, 0, size, size)
     pixels = project(points, camera, focal, size)
     left, top = np.clip(np.floor(pixels.min(axis=0) - margin), 0, size).astype(int).tolist()

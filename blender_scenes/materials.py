@@ -1,4 +1,4 @@
-"""The two surfaces of the paper's scenes as node trees; both take their colour C from the object that wears them."""
+"""The two surfaces of the paper's scenes as node trees. Both take their colour from the object that wears them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ _ROUGHNESS = 0.35
 
 
 class _Tree:
-    """A material's node tree with one short word for adding a node and setting its inputs."""
+    """A material's node tree, with one method that adds a node and sets its inputs."""
 
     tree: Any  # optional in the stubs
 
@@ -30,7 +30,7 @@ class _Tree:
         return node.outputs[output] if node.outputs else None
 
     def mix(self, factor: Any, first: Any, second: Any) -> Any:
-        """factor * second + (1 - factor) * first."""
+        """Return the shader factor * second + (1 - factor) * first."""
         node = self.tree.nodes.new("ShaderNodeMixShader")
         # Both shader sockets carry the same name, so they go by place.
         for place, value in enumerate((factor, first, second)):
@@ -45,7 +45,7 @@ class _Tree:
 
 
 def rubber() -> bpy.types.Material:
-    """Fresnel(1.4) mixes diffuse and Ashikhmin sheen, Fresnel(1.2) lays a grey Beckmann gloss over both."""
+    """Make rubber: Fresnel(1.4) mixes diffuse and Ashikhmin sheen, Fresnel(1.2) a grey Beckmann gloss over both."""
     tree = _Tree("rubber")
     colour = tree.add("ShaderNodeObjectInfo", "Color")
     diffuse = tree.add("ShaderNodeBsdfDiffuse", Color=colour, Roughness=0.0)
@@ -63,7 +63,7 @@ def rubber() -> bpy.types.Material:
 
 
 def metal() -> bpy.types.Material:
-    """0.6 of a sharp and 0.4 of a blurred GGX gloss, both anisotropic."""
+    """Make metal: 0.6 of a sharp and 0.4 of a blurred GGX gloss, both anisotropic."""
     tree = _Tree("metal")
     colour = tree.add("ShaderNodeObjectInfo", "Color")
     blurred, sharp = (

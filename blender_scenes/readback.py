@@ -18,7 +18,8 @@ _taken: list[NDArray[np.float32]] = []
 
 @cache
 def _hook() -> None:
-    """Let Cycles' engine class keep a copy of what it rendered; once per process."""
+    """Let Cycles' engine class keep a copy of what it renders."""
+    # Every studio of a process uses the same class, so the cache above keeps it from being wrapped twice.
     engine: Any = bpy.types.RenderEngine.bl_rna_get_subclass_py("CYCLES")
     original = engine.render
 
@@ -33,7 +34,7 @@ def _hook() -> None:
 
 
 def render_linear() -> NDArray[np.float32]:
-    """Render the scene as it stands; scene-linear RGB, (height, width, 3), row 0 at the top."""
+    """Render the scene as it is; return scene-linear RGB, (height, width, 3), row 0 at the top."""
     _hook()
     _taken.clear()
     bpy.ops.render.render()

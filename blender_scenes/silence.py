@@ -1,4 +1,4 @@
-"""Blender's console noise, kept off the terminal and shown when something fails."""
+"""Keep what Blender prints off the terminal, and show it if something fails."""
 
 import ctypes
 import os
@@ -21,19 +21,22 @@ class BlenderError(RuntimeError):
 
 
 def _scratch() -> int:
-    """A file of no name, in memory where the system can."""
+    """Open a file without a name, in memory if the system can."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("ident3d-console")
     handle, path = tempfile.mkstemp()
-    with suppress(OSError):  # an open file cannot be unlinked on Windows
+    # Windows does not let an open file be unlinked.
+    with suppress(OSError):
         Path(path).unlink()
     return handle
 
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with suppress(ValueError, AttributeError):  # closed, or absent as in a windowed process
+        # A stream may be closed, or absent as in a windowed process.
+        with suppress(ValueError, AttributeError):
             stream.flush()
+    # Blender's lines wait in a buffer of the C library.
     with suppress(OSError, TypeError):
         ctypes.CDLL(None).fflush(None)
 
@@ -42,9 +45,10 @@ def _flush() -> None:
 def silent() -> Iterator[None]:
     """Send stdout and stderr of the whole process, C code included, to memory; on failure raise BlenderError with them.
 
-    Blender chats on stdout, which is dropped when all goes well. Stderr is written out late instead: another thread,
-    such as a Dask worker's event loop, may have logged there in the meantime.
+    If nothing fails, stdout is dropped and stderr is written out at the end: another thread, such as a Dask worker's
+    event loop, may have logged there meanwhile.
     """
+    # The two file descriptors belong to the whole process, so two threads must not redirect them at once.
     with _lock:
         _flush()
         kept = [(fd, os.dup(fd), _scratch()) for fd in (_STDOUT, _STDERR)]

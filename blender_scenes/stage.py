@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 from ident3d.blender_scenes.blender import bpy, current_scene, mathutils
 from ident3d.latents.exact.hues import hue_to_rgb
 
+# H: the largest side of the teapot's bounding box after scaling, in the pose with no rotation.
 HEIGHT = 4.442117
-"""H: the largest side of the teapot's bounding box after scaling, in the pose with no rotation."""
 SCALE = 1.5
 _LENS, _SENSOR = 35.0, 50.0
 FOCAL = _LENS / _SENSOR
-"""Focal length over sensor width."""
 
 _SPOT_WATTS = 3000.0
 _SATURATION = {"object": 1.0, "spot": 0.8, "ground": 0.6}
@@ -39,6 +38,7 @@ def _camera() -> None:
     data.lens, data.sensor_width, data.sensor_fit = _LENS, _SENSOR, "HORIZONTAL"
     data.clip_start, data.clip_end = 0.1, 100.0
     camera = _link("camera", data)
+    # The camera is at (8, 0, 8) and looks down at 45 degrees along -x. Written as a matrix this is exact.
     half = 0.5**0.5
     camera.matrix_basis = mathutils.Matrix(((0, -half, half, 8), (1, 0, 0, 0), (0, half, half, 8), (0, 0, 0, 1)))
     current_scene().camera = camera
@@ -76,9 +76,9 @@ def build_stage(material: bpy.types.Material, *, spots: int) -> Stage:
 
 
 def pose(stage: Stage, scene_latents: NDArray[np.float32], *, wrapped_hues: bool) -> None:
-    """Move and recolour: (x, y, z, phi, theta, psi, spotlight position s, hues of object, spotlight and ground).
+    """Move and recolour by (x, y, z, phi, theta, psi, spotlight position s, hues of object, spotlight and ground).
 
-    Object at (x, y, z + H/2), spotlight at (4 sin s, 4 cos s, 6 + H) aimed at the object's origin.
+    The object goes to (x, y, z + H/2), the spotlight to (4 sin s, 4 cos s, 6 + H), aimed at the object's origin.
     """
     x, y, z, phi, theta, psi, s, *hues = (float(value) for value in scene_latents)
     colours = [

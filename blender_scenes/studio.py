@@ -56,6 +56,7 @@ class Studio:
         self.hues = hues
         self._points: dict[str, NDArray[np.float64]] = {}
         self._denoiser: Denoiser | None = None
+        # From here on an older studio refuses to render: its scene is gone.
         Studio._owner = self
         with silent():
             bpy.ops.wm.read_factory_settings(use_empty=True)
@@ -83,6 +84,7 @@ class Studio:
         if corners.shape[1] == 4:
             used[:, 3] = corners[:, 3] != corners[:, 2]
         lengths = used.sum(axis=1)
+        # A mesh of the same name is filled anew, because Blender would rename a second one.
         mesh = bpy.data.meshes.get(name) or bpy.data.meshes.new(name)
         mesh.clear_geometry()
         mesh.vertices.add(len(points))
@@ -98,15 +100,16 @@ class Studio:
         self._points[name] = points.astype(np.float64)
 
     def render(self, scene_latents: ArrayLike, *, seed: int, mesh: str = "Teapot") -> NDArray[np.uint8]:
-        """The image, (size, size, 3), of (x, y, z, phi, theta, psi, spotlight position, hues of object, spot, ground).
+        """Return the image, (size, size, 3), of the scene's ten latents.
 
-        Equal bytes for equal latents, seed, mesh and studio settings, whatever was rendered before and with however
-        many threads. The object stands at (x, y, z + H / 2).
+        These are x, y, z, phi, theta, psi, the spotlight's position and the hues of object, spotlight and ground. The
+        object is at (x, y, z + H / 2). Equal latents, seed, mesh and studio settings give equal bytes, whatever was
+        rendered before and with any number of threads.
         """
         return to_srgb8(self.render_linear(scene_latents, seed=seed, mesh=mesh))
 
     def render_linear(self, scene_latents: ArrayLike, *, seed: int, mesh: str = "Teapot") -> NDArray[np.float32]:
-        """The same image before it is coded as sRGB and rounded."""
+        """Return the same image before it is coded as sRGB and rounded."""
         self._own()
         latents = np.asarray(scene_latents, dtype=np.float32)
         if latents.shape != (LATENTS,) or not np.isfinite(latents).all():
@@ -123,7 +126,7 @@ class Studio:
             everywhere = render_linear()
             image = everywhere.copy()
             around_object, around_shadow = self._boxes(mesh)
-            # Where the boxes overlap the object's samples count.
+            # The pixels keep the samples that they have. The object comes last: where the boxes overlap, it counts.
             for box, samples in ((around_shadow, quality.shadow_samples), (around_object, quality.object_samples)):
                 if samples > quality.samples and not box.empty:
                     aim(box, self.size, first=quality.samples, last=samples, seed=seed)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+# Largest side of the unscaled mesh in the scene's pose. Other meshes are scaled to the same.
 SIDE = 2.961411
-"""Largest side of the unscaled mesh in the scene's pose; other meshes are brought to the same."""
 
 _QUARTER = np.array([(1.0, 0.0), (1.0, -0.56), (0.56, -1.0), (0.0, -1.0)])
 # The knob's widest ring is the one place where Newell rounded 0.56 * 0.8 to 0.45.
@@ -56,7 +56,7 @@ class Mesh(NamedTuple):
 
 
 def patches() -> NDArray[np.float64]:
-    """Newell's control points, (32, 4, 4, 3), all patches turned the same way round."""
+    """Return Newell's control points, (32, 4, 4, 3), with all patches turned the same way round."""
     found: list[NDArray[np.float64]] = []
     for name, profile in _PROFILES.items():
         rings = []
@@ -77,7 +77,7 @@ def patches() -> NDArray[np.float64]:
 
 
 def tessellate(control: NDArray[np.float64], segments: int = 10) -> Mesh:
-    """Each patch p(u, v) = sum_ij B_i(u) B_j(v) c_ij on a grid of segments x segments quads, equal points merged."""
+    """Sample each patch p(u, v) = sum_ij B_i(u) B_j(v) c_ij on segments x segments quads and merge equal points."""
     t = np.linspace(0.0, 1.0, segments + 1)
     bernstein = np.stack([(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3], axis=1)
     points = np.einsum("ui,vj,pijk->puvk", bernstein, bernstein, control).reshape(-1, 3)
@@ -91,7 +91,7 @@ def tessellate(control: NDArray[np.float64], segments: int = 10) -> Mesh:
 
 
 def teapot(segments: int = 10) -> Mesh:
-    """The teapot as 3DIdent places it before the object's scale: p -> Rz(-45 deg) (0.634686 p) - (0, 0, 0.906694)."""
+    """Return the teapot before the object's scale, placed by p -> Rz(-45 deg) (0.634686 p) - (0, 0, 0.906694)."""
     vertices, faces = tessellate(patches(), segments)
     x, y, z = (0.634686 * vertices.astype(np.float64)).T
     half = np.sqrt(0.5)

@@ -1,4 +1,4 @@
-"""The shared libraries of the system that bpy needs: which are missing, and what installs them."""
+"""The system's shared libraries that bpy needs: which are missing, and what installs them."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ident3d.errors import UserError
 
-# shared library -> Debian and Ubuntu package, for what bpy's wheel expects from the system
+# Shared library -> Debian and Ubuntu package, for what bpy's wheel expects from the system.
 DEBIAN_PACKAGE: dict[str, str] = {
     "libEGL.so.1": "libegl1",
     "libGL.so.1": "libgl1",
@@ -27,28 +27,30 @@ DEBIAN_PACKAGE: dict[str, str] = {
 
 
 def bpy_binary() -> Path | None:
-    """bpy's compiled module, found without importing it; None where bpy is not installed."""
+    """Return bpy's compiled module; None if bpy is not installed."""
+    # It is found without an import: that takes seconds, and fails if a library is missing.
     spec = find_spec("bpy")
     return Path(spec.origin) if spec and spec.origin else None
 
 
 def require_bpy() -> None:
-    """Raise the one sentence that says how to get bpy unless it is installed."""
+    """Raise UserError unless bpy is installed."""
     if bpy_binary() is None:
         raise UserError("Rendering needs Blender's bpy: with Python 3.11, pip install 'ident3d[render]'.")
 
 
 def missing_libraries(binary: Path) -> list[str]:
-    """Names of the shared libraries that the dynamic linker does not find for `binary`, in order of name."""
+    """Return the names, sorted, of the shared libraries that the dynamic linker does not find for `binary`."""
     try:
         listing = subprocess.run(["ldd", str(binary)], capture_output=True, text=True, check=False).stdout
-    except FileNotFoundError:  # not a system with ldd; the import itself will then name the first missing library
+    except FileNotFoundError:
+        # Without ldd nothing is known here. The import will name the first library that is missing.
         return []
     return sorted(set(re.findall(r"^\s*(\S+) => not found", listing, re.MULTILINE)))
 
 
 def install_line(libraries: list[str]) -> str:
-    """The line that installs `libraries` on Debian and Ubuntu, or names those that we know no package for."""
+    """Return the line that installs `libraries` on Debian and Ubuntu. It names those without a known package."""
     packages = sorted({DEBIAN_PACKAGE[name] for name in libraries if name in DEBIAN_PACKAGE})
     unknown = [name for name in libraries if name not in DEBIAN_PACKAGE]
     parts = [f"sudo apt-get install -y {' '.join(packages)}"] if packages else []

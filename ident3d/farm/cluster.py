@@ -78,14 +78,9 @@ class Cluster:
         try:
             address = json.loads(Path(place).read_text(encoding="utf-8"))["address"]
         except FileNotFoundError:
-            if ":" in place:
-                raise UserError(
-                    f"There is no scheduler file {place}, and an address begins with tcp:// or tls://."
-                ) from None
-            raise UserError(
-                f"There is no scheduler file {place}; `dask scheduler --scheduler-file {place}` writes it once it runs."
-                " An address such as tcp://host:8786 works as well."
-            ) from None
+            hint = f"`dask scheduler --scheduler-file {place}` writes it, and tcp://host:8786 works as well"
+            hint = "an address begins with tcp:// or tls://" if ":" in place else hint
+            raise UserError(f"There is no scheduler file {place}; {hint}.") from None
         except (OSError, ValueError, KeyError, TypeError):
             raise UserError(
                 f"--scheduler takes an address such as tcp://host:8786, or a scheduler file; {place} is neither."
@@ -113,6 +108,7 @@ def warning_for(address: str) -> str | None:
     host = rest.rpartition(":")[0].strip("[]")
     if scheme in ("tls", "wss", "inproc", "ucxs"):
         return None
+    # A host's name is no IP address. It counts as reachable by others, unless it is localhost.
     with suppress(ValueError):
         if ipaddress.ip_address(host).is_loopback:
             return None

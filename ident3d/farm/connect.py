@@ -27,8 +27,10 @@ except ImportError as error:
     raise UserError("Rendering needs dask.distributed: pip install 'ident3d[render]'.") from error
 
 CONNECT_SECONDS = 10
+# A worker may die for reasons that have nothing to do with its shard, so each shard is tried again.
 RETRIES = 2
-GPU = "GPU"  # the resource that a job on a GPU asks of its worker
+# The resource that a job on a GPU asks of its worker.
+GPU = "GPU"
 
 # A worker gets one shard at a time, and the others wait at the scheduler: a worker that dies costs one shard at most.
 # Worker processes are renewed every 12 hours, at different times; each renewal repeats one shard at most.
@@ -98,7 +100,8 @@ def check_answer(address: str, security: Security | None) -> None:
 
     try:
         found = LoopRunner().run_sync(kind)
-    except Exception as error:  # some other program may listen at the address, and answer anything
+    except Exception as error:
+        # Some other program may listen at the address, and answer anything.
         raise no_answer(address, error) from None
     if found != "Scheduler":
         raise UserError(f"At {address} is a Dask {found.lower()}, not a scheduler.")
@@ -136,6 +139,7 @@ def embedded_cluster(workers: int) -> Iterator[Client]:
             clients.append(Client(cluster, set_as_default=False))
             yield clients[0]
         finally:
+            # The workers go first: client and cluster would wait for them to finish.
             kill_workers(cluster)
             for closing in (*clients, cluster):
                 with suppress(TimeoutError):
@@ -184,7 +188,8 @@ def deferred_interrupts() -> Iterator[None]:
     # SIGINT is also blocked, and stays blocked in the threads and processes that start meanwhile: a terminal sends
     # Ctrl-C to the workers too, where it would only fill the screen.
     before = {number: signal.signal(number, keep) for number in (signal.SIGINT, signal.SIGTERM)}
-    resource_tracker.ensure_running()  # before the mask is set, because its start unblocks SIGINT
+    # The start of the tracker unblocks SIGINT, so it comes before the mask.
+    resource_tracker.ensure_running()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -77,6 +77,7 @@ def estimate(
     with TemporaryDirectory() as scratch, embedded_cluster(1) as client:
         if request.latents_copy:
             (Path(scratch) / LATENTS_FILE).write_bytes(request.latents_copy)
+        # A worker renders them: bpy must not be loaded in this process, and `render` does it there as well.
         work = client.submit(trial, Path(scratch), request.settings, min(TRIAL_IMAGES, request.n), request.threads)
         seconds, size = work.result()
     free = None if isinstance(request.path, Store) else free_bytes(request.path)

@@ -17,10 +17,8 @@ PLAIN_WORLD = World()
 
 
 def rendering_versions() -> dict[str, str]:
-    """The versions of everything that pixels depend on; Blender's bpy brings its denoiser along.
-
-    `renderer` is raised with every change of our own code that changes pixels.
-    """
+    """Return the versions of all that pixels depend on."""
+    # bpy brings its denoiser along. `renderer` is raised with every change of our own code that changes pixels.
     from ident3d.blender_scenes.choices import RENDERER
 
     return {"renderer": str(RENDERER)} | {name: version(name) for name in ("ident3d", "bpy", "numpy")}
@@ -54,7 +52,7 @@ class Recipe:
     device: str = "cpu"
 
     def settings(self, source: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings as the manifest keeps them, with every version that pixels depend on."""
+        """Return the settings as the manifest keeps them, with every version that pixels depend on."""
         from ident3d.blender_scenes.quality import QUALITIES
 
         classes = self.world.drawn_classes
@@ -69,7 +67,7 @@ class Recipe:
         } | ({"meshes": mesh_hashes(classes)} if classes else {})
 
     def check(self) -> None:
-        """One sentence about the first setting that cannot be rendered."""
+        """Raise UserError on the first setting that cannot be rendered."""
         from ident3d.blender_scenes.choices import DEVICES, MATERIAL_NAMES
         from ident3d.blender_scenes.quality import QUALITIES
 
@@ -79,20 +77,23 @@ class Recipe:
             raise unknown("material", self.material, MATERIAL_NAMES)
         if self.device not in DEVICES:
             raise unknown("device", self.device, DEVICES)
-        draw(self.world, seed=self.seed, split=self.split, start=0, count=0)  # refuses seeds and splits there are not
+        # A draw of no images refuses seeds and splits that do not exist.
+        draw(self.world, seed=self.seed, split=self.split, start=0, count=0)
         if not 16 <= self.size <= 4096:
             raise UserError(f"Images are 16 to 4096 pixels wide, not {self.size}.")
         require_bpy()
-        mesh_hashes(self.world.drawn_classes)  # refuses classes whose mesh is not here
+        # This refuses classes whose mesh is not in the cache.
+        mesh_hashes(self.world.drawn_classes)
 
     def name(self, n: int, source: Mapping[str, Any]) -> str:
-        """The default folder name: scene, split, n and whatever differs from the defaults."""
+        """Return the default folder name: scene, split, n and all that differs from the defaults."""
         plain = Recipe()
         parts = [self.world.scene, self.split, str(n)]
         parts += [f"latents{source['sha256'][:8]}"] if source["kind"] == "file" else []
         parts += [f"seed{self.seed}"] if self.seed != plain.seed else []
         parts += [f"{self.size}px"] if self.size != plain.size else []
         parts += [getattr(self, a) for a in ("quality", "material", "device") if getattr(self, a) != getattr(plain, a)]
+        # What a scene has by itself is no difference, so the world is compared with the plain world of its scene.
         own = World(self.world.scene).as_dict()
         for name, value in self.world.as_dict().items():
             if name == "fixed":

@@ -29,9 +29,12 @@ from ident3d.progress import progress_bar
 from ident3d.shapes.rendering import mesh_credits
 
 LOCAL = Cluster()
-SHARED_SECONDS = 60.0  # in which a shard that a worker of another host wrote must be visible here
-ENTER_SECONDS = 60.0  # in which a finished shard must be entered: a network's trouble may pass
-PAUSE_SECONDS = (1.0, 2.0, 5.0, 10.0)  # between attempts to enter it; then always the last
+# A shard that a worker of another host wrote must be visible here within this time.
+SHARED_SECONDS = 60.0
+# A finished shard must be entered within this time: a network's trouble may pass.
+ENTER_SECONDS = 60.0
+# The pauses between attempts to enter it. After the last one it stays the same.
+PAUSE_SECONDS = (1.0, 2.0, 5.0, 10.0)
 
 
 class Unreachable(UserError):
@@ -95,7 +98,8 @@ def render(
         existed = is_dataset(path)
         cleared = fresh and existed
         if cleared:
-            reach(cluster)  # a scheduler that does not answer must not cost the dataset
+            # A scheduler that does not answer must not cost the dataset.
+            reach(cluster)
             output.clear()
         # The manifest is read here, and nowhere else: with a million shards a reading takes 6 s. From here on the
         # entries are kept up to date along with the file.
@@ -113,16 +117,18 @@ def render(
             result = run(request, cluster, output, description, plan(description, entries), show_progress)
         except Unreachable:
             if not existed and not entries:
-                output.clear()  # this run wrote the description, and there is nothing else
+                # This run wrote the description, and there is nothing else.
+                output.clear()
             raise
+        # Without the lease another run may own the folder by now, and nothing of it may be touched.
         output.held.check()
-        remove_partial_files(path / SHARDS)  # of workers that died
+        # Workers that died have left partial files.
+        remove_partial_files(path / SHARDS)
         if not result.failures:
             credits = mesh_credits(request.recipe.world.drawn_classes)
             output.finish(description, in_order([*entries, *result.entries]), credits)
     seconds = time.perf_counter() - clock
-    failures = tuple(result.failures)
-    return Rendered(request.path, request.n, result.images, seconds, not failures, failures)
+    return Rendered(request.path, request.n, result.images, seconds, not result.failures, tuple(result.failures))
 
 
 @dataclass
@@ -151,10 +157,7 @@ def run(
     workers = min(request.workers, len(jobs))
     hosts = set[str]()
     with progress_bar(request.n, "images", initial=request.n - to_render, show=show_progress) as bar:
-
-        def note(text: str) -> None:
-            bar.write(text, file=sys.stderr)
-
+        note = partial(bar.write, file=sys.stderr)
         try:
             with ExitStack() as ending:
                 try:

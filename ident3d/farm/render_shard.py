@@ -61,12 +61,9 @@ def warm_studio(settings: RecordedSettings, threads: int, gpu_index: int) -> Ren
     from ident3d.blender_scenes.quality import Quality
     from ident3d.blender_scenes.studio import Studio
 
-    options = {
-        "size": settings["size"],
+    options = {name: settings[name] for name in ("size", "material", "device")} | {
         "quality": Quality(**{name: value for name, value in settings["quality"].items() if name != "name"}),
-        "material": settings["material"],
         "hues": settings["world"]["hues"],
-        "device": settings["device"],
         "threads": threads,
         "gpu_index": gpu_index,
     }
@@ -147,6 +144,7 @@ def trial(folder: Path, settings: RecordedSettings, count: int, threads: int) ->
     assert draws is not None
     scene_latents = world_of(settings).to_scene(draws.raw)
     studio = warm_studio(settings, threads, 0)
+    # The first image builds the scene inside Cycles and is not counted.
     studio.render(scene_latents[0], seed=0, mesh=shape_of(draws, 0))
     start = time.perf_counter()
     images = [studio.render(row, seed=0, mesh=shape_of(draws, i)) for i, row in enumerate(scene_latents)]

@@ -19,14 +19,6 @@ from ident3d.machine import cores
 
 
 @dataclass(frozen=True)
-class Device:
-    """A kind of device that Cycles can use here, and how many of it there are."""
-
-    kind: str
-    count: int
-
-
-@dataclass(frozen=True)
 class RenderRequest:
     """How many images of which recipe to render, into which folder or store, with how many workers and threads each."""
 
@@ -89,18 +81,22 @@ def make_request(
         raise UserError("--workers is for this machine; the workers of a cluster are set where it is started.")
     if not is_local and recipe.device == "auto":
         raise UserError("--render-device auto is for this machine; on a cluster give cpu, cuda, optix, hip or metal.")
-    device = resolve_device(recipe.device) if is_local else Device(recipe.device, 1)
-    recipe = replace(recipe, device=device.kind)
-    most = None if device.kind == "cpu" else device.count  # one process a GPU
+    kind, count = resolve_device(recipe.device) if is_local else (recipe.device, 1)
+    recipe = replace(recipe, device=kind)
+    # On GPUs there is one process a GPU; on CPUs one a core, unless the user wants fewer with more threads each.
+    most = None if kind == "cpu" else count
     workers = min(workers or most or cores(), most or workers or cores())
     path = store_or_folder(out) if out else data_root(root) / recipe.name(n, source)
     return RenderRequest(n, recipe, path, workers, max(1, cores() // workers), source, latents_copy)
 
 
-def resolve_device(device: str) -> Device:
-    """Return the device for cpu, a kind of GPU, or auto: the first kind of GPU that Blender finds, else the CPU."""
+def resolve_device(device: str) -> tuple[str, int]:
+    """Return the kind and number of devices for cpu, a kind of GPU, or auto.
+
+    With auto it is the first kind of GPU that Blender finds, else the CPU.
+    """
     if device == "cpu":
-        return Device("cpu", 1)
+        return "cpu", 1
     # Blender lists them in another process, because a process that hands out render jobs must not load bpy itself.
     code = "import json; from ident3d.blender_scenes.cycles import count_gpus; print(json.dumps(count_gpus()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -108,10 +104,11 @@ def resolve_device(device: str) -> Device:
         raise UserError(
             "Blender cannot list the GPUs of this machine; run `ident3d doctor`, or use --render-device cpu."
         )
+    # Blender may print lines of its own first.
     found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
     for kind, count in found.items():
         if count and device in (kind, "auto"):
-            return Device(kind, count)
+            return kind, count
     if device == "auto":
-        return Device("cpu", 1)
+        return "cpu", 1
     raise UserError(f"Blender finds no {device} GPU here; use --render-device cpu or auto.")

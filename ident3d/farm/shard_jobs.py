@@ -23,8 +23,10 @@ from ident3d.farm.worker import WORK, FatalForRun, ShardDone, Task
 from ident3d.loaders.folders.lifecycle import Job
 from ident3d.loaders.stores.store import Store
 
-REPORT_SECONDS = 0.5  # between two reports of a worker on its images
-RESULT_SECONDS = 10.0  # in which a worker hands over what it has finished; later, another worker finds it on disk
+# The time between two reports of a worker on its images.
+REPORT_SECONDS = 0.5
+# A worker hands over what it has finished within this time. Later, another worker finds the shard on disk.
+RESULT_SECONDS = 10.0
 
 # A shard is given up after so many deaths of workers with it, because the shard may kill them. The run is given up
 # after so many deaths, or so many failed shards, if none was finished: the others would fail as well.
@@ -140,6 +142,7 @@ def run_jobs(
                     yield ImagesDone(job.count - counted)
                     continue
                 yield ImagesDone(job.already - counted)
+                # A job without an answer costs no try: its worker is to blame, and the shard may be on disk.
                 if result is None or failures.should_retry(job, result):
                     waiting.append(job)
                     continue
@@ -155,6 +158,7 @@ def run_jobs(
 
 def submit(client: Client, task: Task, job: Job, on_gpu: bool) -> "Future[Answer]":
     """Hand the job to the scheduler. A job on a GPU goes only to a worker that has one."""
+    # A key of its own for each try: the scheduler would answer a known key with the old failure.
     key, names = f"ident3d-{uuid.uuid4().hex}", {"job": pickle.dumps((task, job))}
     return client.submit(eval, WORK, names, key=key, retries=RETRIES, resources={GPU: 1} if on_gpu else {})
 

@@ -13,11 +13,15 @@ from ident3d.farm.batch.job_queue import JobQueue
 from ident3d.farm.connect import GPU
 from ident3d.loaders.folders.lifecycle import Job
 
-STALL_SECONDS = 300.0  # without a finished image of 224 pixels; the slowest preset needs half a minute on a busy core
-POLL_SECONDS = 5.0  # between two questions to the scheduler which workers are busy
-REMIND_SECONDS = 300.0  # between two notes that jobs wait for a worker
-RESTART_SECONDS = 30  # in which workers that hung must be back
-SILENCE_SECONDS = 60.0  # after which a scheduler that does not answer counts as lost
+# A worker hangs if it finishes no image of 224 pixels for so long. The slowest preset needs half a minute.
+STALL_SECONDS = 300.0
+# The times between two questions to the scheduler which workers are busy, between two notes that jobs wait for a
+# worker, and in which workers that hung must be back.
+POLL_SECONDS = 5.0
+REMIND_SECONDS = 300.0
+RESTART_SECONDS = 30
+# After this time a scheduler that does not answer counts as lost.
+SILENCE_SECONDS = 60.0
 
 
 @dataclass
@@ -64,8 +68,9 @@ class Watch:
         """Take a worker's report on a running job; return the change in the number of images done."""
         self.last_sign[report["worker"]] = self.last_message = time.monotonic()
         first = report["first"]
+        # A report may be late: then the job has ended, and its images are counted.
         if first not in self.done:
-            return 0  # the report was late: the job has ended
+            return 0
         change: int = report["done"] - self.done[first]
         self.done[first] = report["done"]
         return change
@@ -102,7 +107,8 @@ class Watch:
     def restart(self, workers: Sequence[str]) -> None:
         """Have the nannies of workers that hang restart them, all at once: each takes seconds, or does not answer."""
         known = self.query("identity")["workers"]
-        there = [worker for worker in workers if worker in known]  # Dask knows already that the others are gone
+        # Dask knows already that the others are gone.
+        there = [worker for worker in workers if worker in known]
         for worker in there:
             silence = f"{worker} has been silent for {self.stall_seconds:.0f} s"
             if known[worker]["nanny"]:
@@ -110,7 +116,8 @@ class Watch:
             else:
                 self.notes.append(f"{silence} and has no nanny to restart it; stop it, so that another gets its shard.")
         if guarded := [worker for worker in there if known[worker]["nanny"]]:
-            with suppress(OSError, TimeoutError, KeyError):  # meanwhile the scheduler, or one of the workers, has gone
+            # Meanwhile the scheduler, or one of the workers, may be gone.
+            with suppress(OSError, TimeoutError, KeyError):
                 self.client.restart_workers(guarded, timeout=RESTART_SECONDS, raise_for_error=False)
         self.last_message = time.monotonic()
         self.last_sign |= dict.fromkeys(workers, self.last_message)
@@ -124,7 +131,8 @@ class Watch:
         try:
             asked = getattr(self.client.scheduler, question)
             answer: dict[str, Any] = self.client.sync(asked, callback_timeout=SILENCE_SECONDS, **details)
-        except (OSError, TimeoutError, AttributeError):  # the scheduler is None once the client has given it up
+        except (OSError, TimeoutError, AttributeError):
+            # The scheduler is None once the client has given it up.
             raise UserError(self.scheduler_lost()) from None
         return answer
 

@@ -78,6 +78,7 @@ def work(pickled: bytes) -> ShardDone | FatalForRun:
             last_report = time.monotonic()
             worker.log_event(task.topic, {"worker": worker.address, "first": job.first, "done": done})
 
+    # Workers of this machine have their numbers as names, so each takes a GPU of its own.
     gpu_index = worker.name if isinstance(worker.name, int) else 0
     there = store_or_folder(task.folder)
     working_folder = scratch_for_job(there, task.settings, job) if isinstance(there, Store) else nullcontext(there)
@@ -85,7 +86,8 @@ def work(pickled: bytes) -> ShardDone | FatalForRun:
         with working_folder as path:
             entry = render_shard(path, task.settings, job, task.threads, gpu_index, on_image, studio_of=task.studio_of)
     except UserError as error:
-        who = f"On the worker {worker.address}: " if isinstance(there, Store) else ""  # it may be on any host
+        # With a store the worker may be on any host, and what is wrong may be wrong on that host alone.
+        who = f"On the worker {worker.address}: " if isinstance(there, Store) else ""
         return FatalForRun(f"{who}{error}")
     except ImportError as error:
         return FatalForRun(f"Blender cannot be loaded ({error}); `ident3d doctor` shows what is missing.")

@@ -12,7 +12,8 @@ from ident3d.latents.worlds import World
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DIAMETER: Final = 62  # of a node, in points
+# Of a node, in points.
+DIAMETER: Final = 62
 COLOURS: Final = {"root": "white", "child": "#dbe7f3", "held": "#f3d9b1"}
 
 
@@ -46,10 +47,12 @@ def graph(out: Path, *, file: Path | None = None, do: Mapping[str, float | str] 
 
 
 def draw_graph(model: CausalModel, do: Mapping[str, float | str] | None = None) -> "Figure":
-    """Columns of causal depth, an arrow from each parent; what an intervention holds is a square without parents."""
+    """Draw columns of causal depth, with an arrow from each parent. What is held fixed is a square without parents."""
+    # A Figure of its own, and not pyplot's, leaves the settings of a caller's notebook alone.
     from matplotlib.figure import Figure
 
     do = do or {}
+    # An intervention cuts the arrows that lead to a latent.
     edges = [(parent, child) for parent, child in model.edges if child not in do]
     children = {child for _, child in edges}
     places = _places(edges)
@@ -74,9 +77,10 @@ def draw_graph(model: CausalModel, do: Mapping[str, float | str] | None = None) 
 
 
 def _places(edges: list[tuple[str, str]]) -> dict[str, tuple[float, float]]:
-    """Column: the longest path from a root. Row: children near the middle of their parents."""
+    """Return the place of each name. Its column is the longest path from a root, its row near those of its parents."""
     depth = dict.fromkeys(("class", *NAMES), 0)
-    for _ in NAMES:  # as many rounds as the longest path can have steps
+    # The longest path has no more steps than there are names, so after as many rounds nothing changes.
+    for _ in NAMES:
         for parent, child in edges:
             depth[child] = max(depth[child], depth[parent] + 1)
     columns = [[name for name in depth if depth[name] == d] for d in range(max(depth.values()) + 1)]

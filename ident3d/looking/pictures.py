@@ -46,13 +46,13 @@ def preview(path: Path | str, *, count: int = 24, columns: int = 6, with_latents
         raise UserError(f"{path} has no finished images yet.")
     images: list[NDArray[np.uint8]] = []
     captions: list[str] = []
+    # Shards are read one by one until there are enough images: a dataset may have thousands.
     names = world_of(folder.description.settings).names
     for entry in folder.entries:
         shard = read_shard(folder.shard_path(entry))
         classes = [""] * len(shard.images) if shard.classes is None else [f"{CLASSES[c]}\n" for c in shard.classes]
-        for image, row, shown in zip(shard.images, shard.raw_latents, classes, strict=True):
-            images.append(image)
-            captions.append(shown + caption(names, row))
+        images += list(shard.images)
+        captions += [shown + caption(names, row) for row, shown in zip(shard.raw_latents, classes, strict=True)]
         if len(images) >= count:
             break
     images, captions = images[:count], captions[:count]
@@ -60,7 +60,7 @@ def preview(path: Path | str, *, count: int = 24, columns: int = 6, with_latents
 
 
 def caption(names: Sequence[str], row: NDArray[np.float32]) -> str:
-    """A row of latents in lines of two."""
+    """Return a row of latents in lines of two."""
     cells = [
         f"{SHORT.get(name, name.replace('sphere_', 's'))} {value:+.2f}" for name, value in zip(names, row, strict=True)
     ]
@@ -100,6 +100,7 @@ def traverse(
     cells = traversal(start_of(recipe, base), values)  # (latents, steps, n_raw)
     titles = [name.replace("_", " ") for name in world.names]
     if classes:
+        # With classes every row is one class: the cells are the same in each, and the steps stand side by side.
         flat = np.tile(cells.reshape(-1, world.n_raw), (len(classes), 1))
         shapes = [name for name in classes for _ in range(len(flat) // len(classes))]
         images = rendered(recipe, flat, shapes, show_progress=show_progress)
@@ -111,7 +112,7 @@ def traverse(
 
 
 def start_of(recipe: Recipe, base: Sequence[float] | None) -> NDArray[np.float32]:
-    """The raw latents that a traversal starts from: those given, else 0 and what the world holds fixed."""
+    """Return the raw latents of a traversal's start: those given, else 0 and what the world holds fixed."""
     world = recipe.world
     start = np.zeros(world.n_raw, np.float32)
     for name, value in world.held.items():
@@ -121,7 +122,7 @@ def start_of(recipe: Recipe, base: Sequence[float] | None) -> NDArray[np.float32
 
 
 def traversal(start: NDArray[np.float32], values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Copies of `start`, (latents, values, latents): in copy (k, j) latent k has value j."""
+    """Return copies of `start`, (latents, values, latents). In copy (k, j) latent k has value j."""
     k = np.arange(len(start))
     cells = np.tile(start, (len(start), len(values), 1))
     cells[k, :, k] = values
@@ -131,9 +132,10 @@ def traversal(start: NDArray[np.float32], values: NDArray[np.float32]) -> NDArra
 def rendered(
     recipe: Recipe, raw: NDArray[np.float32], shapes: Sequence[str], *, show_progress: bool
 ) -> list[NDArray[np.uint8]]:
-    """The images of these raw latents and meshes, in a studio of their own."""
+    """Render the images of these raw latents and meshes in a new studio."""
     from ident3d.blender_scenes.studio import Studio
 
+    # Each image has the noise that image i of the dataset would have, so that a picture is the same every time.
     look = {name: getattr(recipe, name) for name in ("size", "quality", "material", "device")}
     images = []
     with Studio(**look, hues=recipe.world.hues) as studio, progress_bar(len(raw), "images", show=show_progress) as bar:

@@ -45,26 +45,29 @@ class Mesh(NamedTuple):
 
 
 def mesh_folder() -> Path:
-    """The folder that holds the meshes, below the user's cache folder."""
+    """Return the folder that holds the meshes, below the user's cache folder."""
     return cache_folder() / "meshes"
 
 
 def cached_meshes() -> dict[str, Record]:
-    """The classes whose meshes are there."""
+    """Return the classes whose meshes are in the cache, with what the index says of them."""
     path = mesh_folder() / INDEX
     try:
         content = json.loads(path.read_text("utf-8"))
+        # An index of another version of ident3d will be replaced.
         if content["format"] != _FORMAT:
-            return {}  # of another version of ident3d, which will be replaced
+            return {}
         records = {name: Record(**record) for name, record in content["meshes"].items() if name in CLASSES}
         for record in records.values():
-            int(record.sha256, 16)  # which becomes part of a file's name
+            # The hash becomes part of a file's name, so it must be a number.
+            int(record.sha256, 16)
             if [type(value) for value in astuple(record)] != [str, int, str, str]:
                 raise TypeError
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise UserError(f"{path} cannot be read; delete it, and `ident3d meshes` brings the meshes again.") from None
+    # A killed process may have left the index without a file, or a user may have deleted one.
     return {name: record for name, record in records.items() if (mesh_folder() / file_name(name, record)).is_file()}
 
 
@@ -73,7 +76,8 @@ def file_name(name: str, record: Record) -> str:
 
 
 def mesh_sha256(mesh: Normal) -> str:
-    """The hash that a dataset's settings hold: of the shapes, then the vertices, then the faces, little-endian."""
+    """Return the hash that a dataset's settings hold: of the shapes, the vertices and the faces, little-endian."""
+    # It is of the arrays and not of the file: NumPy's archives hold the time at which they were written.
     digest = hashlib.sha256(f"{mesh.vertices.shape} {mesh.faces.shape}".encode())
     digest.update(np.ascontiguousarray(mesh.vertices, "<f4").tobytes())
     digest.update(np.ascontiguousarray(mesh.faces, "<i4").tobytes())
@@ -81,7 +85,7 @@ def mesh_sha256(mesh: Normal) -> str:
 
 
 def load_mesh(name: str) -> Mesh:
-    """A class's mesh from the cache, its hash checked; UserError says which command brings it."""
+    """Return a class's mesh from the cache, its hash checked. UserError names the command that brings it."""
     record = cached_meshes().get(name)
     if record is None:
         raise UserError(f"The mesh of {name} is not here yet; `ident3d meshes` fetches it, once.")
@@ -91,6 +95,7 @@ def load_mesh(name: str) -> Mesh:
             mesh = Normal(file["vertices"], file["faces"])
     except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         raise UserError(f"The mesh {path} cannot be read; delete it, and {_AGAIN}.") from None
+    # Arrays of other types could have the same bytes, and so the same hash.
     kinds = mesh.vertices.dtype == np.float32 and mesh.faces.dtype == np.int32
     if not kinds or mesh_sha256(mesh) != record.sha256:
         raise UserError(f"The mesh {path} does not match its hash; delete it, and {_AGAIN}.")
@@ -98,10 +103,11 @@ def load_mesh(name: str) -> Mesh:
 
 
 def store(name: str, mesh: Normal, *, origin: str, terms: str) -> Record:
-    """Put a class's mesh into the cache in place of what was there. Only for the holder of the folder's lock."""
+    """Put a class's mesh into the cache, in place of what was there. The caller holds the folder's lease."""
     record = Record(mesh_sha256(mesh), len(mesh.faces), origin, terms)
     buffer = io.BytesIO()
     np.savez(buffer, vertices=mesh.vertices, faces=mesh.faces)
+    # The file is first, the index second, the old file last: whenever this stops, the index names files that are there.
     write_atomically(mesh_folder() / file_name(name, record), buffer.getvalue())
     records = cached_meshes() | {name: record}
     index = {known: asdict(records[known]) for known in CLASSES if known in records}

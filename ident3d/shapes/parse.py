@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 
-LARGEST_FILE: Final = 200_000_000  # bytes, unpacked
-LARGEST_COORDINATE: Final = 1e30  # its cube, a volume, is far from the largest float64
+# Bytes of an unpacked file.
+LARGEST_FILE: Final = 200_000_000
+# Its cube, a volume, is far from the largest float64.
+LARGEST_COORDINATE: Final = 1e30
 _BYTE_ORDER: Final = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 _TYPES: Final = (
     {"char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4"}
@@ -27,7 +29,7 @@ class Triangles(NamedTuple):
 
 
 def parse(name: str, data: bytes) -> Triangles:
-    """The mesh in a file of this name: .obj or .ply, or either with .bz2 behind."""
+    """Return the mesh in a file of this name: .obj or .ply, or either with .bz2 at the end."""
     shown, stem = name, name.lower()
     if stem.endswith(".bz2"):
         stem, data = stem.removesuffix(".bz2"), _unpacked(name, data)
@@ -45,7 +47,7 @@ def parse(name: str, data: bytes) -> Triangles:
 
 
 def check(name: str, mesh: Triangles) -> Triangles:
-    """The mesh itself, or a sentence about what is wrong with it."""
+    """Return the mesh; raise UserError if it cannot be drawn."""
     vertices, faces = mesh
     if not len(vertices) or not len(faces):
         raise UserError(f"{name} holds no triangles.")
@@ -61,7 +63,9 @@ def check(name: str, mesh: Triangles) -> Triangles:
 def _unpacked(name: str, data: bytes) -> bytes:
     parts: list[bytes] = []
     room = LARGEST_FILE
-    while data or not parts:  # one stream after the other, as programs write that compress in parallel
+    # Programs that compress in parallel write one stream after the other. `room` keeps a small file from filling memory
+    # once it is unpacked.
+    while data or not parts:
         decompressor = bz2.BZ2Decompressor()
         try:
             parts.append(decompressor.decompress(data, room))
@@ -75,9 +79,9 @@ def _unpacked(name: str, data: bytes) -> bytes:
 
 
 def parse_obj(data: bytes) -> Triangles:
-    """OBJ: lines ``v x y z`` and ``f a b c …``, polygons fanned.
+    """Read OBJ: lines ``v x y z`` and ``f a b c …``. A polygon becomes a fan of triangles.
 
-    A corner is vertex/texture/normal, the vertex counted from 1, or from the end if negative.
+    A corner is vertex/texture/normal. Vertices count from 1, or from the end if negative.
     """
     vertices: list[list[float]] = []
     faces: list[tuple[int, int, int]] = []
@@ -94,12 +98,13 @@ def parse_obj(data: bytes) -> Triangles:
 
 
 def parse_ply(data: bytes) -> Triangles:
-    """PLY, as text or binary of either byte order: element ``vertex`` with x, y, z, element ``face`` with one list."""
+    """Read PLY, text or binary: the element ``vertex`` with x, y, z and the element ``face`` with one list."""
     head, _, body = data.partition(b"end_header")
     elements, order = _ply_header(head.decode("ascii", errors="replace"))
     body = body[body.index(b"\n") + 1 :]
     if not order:
         return _ply_text(body, elements)
+    # Every face is read as a triangle. A longer one shifts all that follows, and its own counter shows it.
     found: dict[str, NDArray[np.void]] = {}
     for name, (count, properties) in elements.items():
         layout: list[tuple[str, str] | tuple[str, str, tuple[int]]] = []
@@ -118,11 +123,12 @@ def parse_ply(data: bytes) -> Triangles:
     return Triangles(vertices.astype(np.float64), face[label].astype(np.int32))
 
 
-Properties = list[tuple[str, str, str]]  # name, type, and for a list the type of its length
+# Name, type, and for a list the type of its length.
+Properties = list[tuple[str, str, str]]
 
 
 def _ply_header(text: str) -> tuple[dict[str, tuple[int, Properties]], str]:
-    """Elements with their counts and properties, and the byte order: "" for text."""
+    """Return the elements with counts and properties, and the byte order: "" for text."""
     lines = [line.split() for line in text.splitlines()]
     if lines[0] != ["ply"]:
         raise UserError("it does not begin with the word ply.")
@@ -140,7 +146,7 @@ def _ply_header(text: str) -> tuple[dict[str, tuple[int, Properties]], str]:
         elif words[:1] == ["property"]:
             current.append((words[2], _TYPES[words[1]], ""))
     if min(count for count, _ in elements.values()) < 0:
-        raise UserError("it counts less than nothing.")
+        raise UserError("it has a negative count.")
     return elements, order
 
 

@@ -1,4 +1,4 @@
-"""A picture of the classes as they stand at raw latents 0."""
+"""A picture of the classes at raw latents 0."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,12 @@ from ident3d.latents.worlds import World
 from ident3d.loaders.folders.contact_sheet import contact_sheet
 from ident3d.shapes.rendering import add_meshes, mesh_hashes
 
-HUE = {"object_hue": 0.1, "spotlight_hue": 0.5, "ground_hue": 0.6}  # raw; all 0 would be red in red light on red
+# Raw latents. With all at 0 the object would be red in red light on red ground.
+HUE = {"object_hue": 0.1, "spotlight_hue": 0.5, "ground_hue": 0.6}
 
 
 def picture(names: Sequence[str] = CLASSES, *, size: int = 224, quality: str = "standard") -> Image.Image:
-    """The classes side by side, upright in the middle of the scene."""
+    """Return the classes side by side, upright in the middle of the scene."""
     from ident3d.blender_scenes.studio import Studio
 
     raw = np.array([[HUE.get(name, 0.0) for name in NAMES]], np.float32)

@@ -1,4 +1,4 @@
-"""What rendering asks of the meshes: hashes for the settings, shapes for a studio, credits for the card."""
+"""What rendering needs of the meshes: hashes for the settings, shapes for a studio, credits for the card."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -13,13 +13,14 @@ MADE_IN_CODE = "Teapot"
 
 
 def mesh_hashes(classes: Iterable[str]) -> dict[str, str]:
-    """The hash of each class's mesh, the teapot's excepted; UserError if one is missing."""
+    """Return the hash of each class's mesh, without the teapot's. Raise UserError if one is missing."""
     return {name: load_mesh(name).record.sha256 for name in classes if name != MADE_IN_CODE}
 
 
 def add_meshes(studio: "Studio", hashes: Mapping[str, str]) -> None:
-    """Put the meshes with these hashes on a studio's stage; others are refused."""
+    """Put the meshes with these hashes on a studio's stage. Raise UserError if the cache has another."""
     for name, sha256 in hashes.items():
+        # A user may have put another mesh of the class into the cache since. It would change the images half way.
         mesh = load_mesh(name)
         if mesh.record.sha256 != sha256:
             raise UserError(f"The mesh of {name} in the cache is another than the one this dataset is rendered with.")
@@ -27,6 +28,6 @@ def add_meshes(studio: "Studio", hashes: Mapping[str, str]) -> None:
 
 
 def mesh_credits(classes: Iterable[str]) -> list[str]:
-    """For each class's mesh a sentence on where it came from and under which terms."""
+    """Return a sentence for each class's mesh: where it came from, and under which terms."""
     records = {name: load_mesh(name).record for name in classes if name != MADE_IN_CODE}
     return [f"{name}: {record.origin}. Terms: {record.terms}." for name, record in records.items()]

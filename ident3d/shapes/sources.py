@@ -1,4 +1,4 @@
-"""Where the meshes come from, which way up they lie, and under which terms. All facts, no code.
+"""Where the meshes come from, how they lie, and under which terms. All facts, no code.
 
 The published renderer's own meshes are not known. These are the same figures, found in source distributions on the
 package index; no wheel holds them. The identity of the Head is the least certain: the bust is the nearest match.
@@ -28,13 +28,15 @@ class Archive:
 
 @dataclass(frozen=True)
 class Source:
-    """One class's mesh: a member of an archive, the axes along which it looks and stands there, and its terms."""
+    """One class's mesh: a member of an archive, the axes along which it looks and stands there, and its terms.
+
+    `member` is below the archive's one folder, and `sha256` is the member's hash.
+    """
 
     archive: Archive
-    member: str  # below the archive's one folder
-    sha256: str  # of the member
-    front: str
-    up: str
+    member: str
+    sha256: str
+    axes: tuple[str, str]
     origin: str
     terms: str
 
@@ -59,8 +61,7 @@ SOURCES: Final[dict[str, Source]] = {
         archive=_PYMESH2,
         member="third_party/quartet/meshes/bunny_watertight.obj",
         sha256="6cf490920568a92737c837c5ccc2da57166b90c51376408e29bc0f78842b1e2f",
-        front="-x",
-        up="+z",
+        axes=("-x", "+z"),
         origin="Bunny, scanned at Stanford University",
         terms=_STANFORD,
     ),
@@ -68,8 +69,7 @@ SOURCES: Final[dict[str, Source]] = {
         archive=_PYMESH2,
         member="third_party/quartet/meshes/dragon.obj",
         sha256="8b083db39d910640ff73a4c015d1f07c6fb828506c3a56b2274d97673c15756d",
-        front="+z",
-        up="+y",
+        axes=("+z", "+y"),
         origin="Dragon, scanned at Stanford University",
         terms=_STANFORD,
     ),
@@ -77,8 +77,7 @@ SOURCES: Final[dict[str, Source]] = {
         archive=_POTPOURRI3D,
         member="deps/geometry-central/test/assets/spot.ply",
         sha256="2d24cc184dec9a03c32281312f7d2e44f70b51180d982dc0a81899e77efc275a",
-        front="-z",
-        up="+y",
+        axes=("-z", "+y"),
         origin="Spot, modelled by Keenan Crane",
         terms="public domain",
     ),
@@ -86,8 +85,7 @@ SOURCES: Final[dict[str, Source]] = {
         archive=_COMPAS_LIBIGL,
         member="data/libigl-tutorial-data/armadillo.obj",
         sha256="c007ebd11e541a2b1ab86a4c376653579281265f2c6c786a4a7bf47ba84d6879",
-        front="+z",
-        up="+y",
+        axes=("+z", "+y"),
         origin="Armadillo, scanned at Stanford University",
         terms=_STANFORD,
     ),
@@ -95,8 +93,7 @@ SOURCES: Final[dict[str, Source]] = {
         archive=_PETSC,
         member="share/petsc/datafiles/meshes/horse.ply.bz2",
         sha256="4b15ff6ab8b7d27a137c250bd63cb4fa89ba2156481bcbcf5ec7252c339b571c",
-        front="+y",
-        up="+z",
+        axes=("+y", "+z"),
         origin="Horse, from Georgia Tech's archive of large models",
         terms="not stated",
     ),
@@ -104,8 +101,7 @@ SOURCES: Final[dict[str, Source]] = {
         archive=_COMPAS_LIBIGL,
         member="data/libigl-tutorial-data/decimated-max.obj",
         sha256="e7489f9987a384f582c632ba19d8e6185e749909ef197215eb0c768597678532",
-        front="-z",
-        up="+y",
+        axes=("-z", "+y"),
         origin="Bust of Max Planck, from MPI Saarbrücken",
         terms="not stated",
     ),

@@ -14,7 +14,7 @@ NOT_HERE = "optix" if sys.platform == "darwin" else "metal"
 
 
 def refuse(*words: str) -> str:
-    """Run a command that must be refused; its sentence."""
+    """Run a command that must be refused; return its sentence."""
     result = CliRunner().invoke(main, list(words))
     assert result.exit_code == 2, result.output
     assert result.stderr.startswith("Error: ")
@@ -25,53 +25,53 @@ def refuse(*words: str) -> str:
 
 @pytest.mark.bpy
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "fact"),
     [
-        (["--n", "0"], "must be positive, not 0"),
-        (["--n", "-5"], "must be positive, not -5"),
-        ([], "Say how many images"),
-        (["--n", "five"], "'five' is not a valid integer"),
+        (["--n", "0"], "not 0"),
+        (["--n", "-5"], "not -5"),
+        ([], "--n 1000"),
+        (["--n", "five"], "'five'"),
         (["--n", "8", "--scene", "3dldent"], "Did you mean '3dident'?"),
-        (["--n", "8", "--split", "val"], "There is no split 'val'"),
+        (["--n", "8", "--split", "val"], "'val'"),
         (["--n", "8", "--quality", "drift"], "Did you mean 'draft'?"),
         (["--n", "8", "--material", "rubbber"], "Did you mean 'rubber'?"),
         (["--n", "8", "--hues", "other"], "published or wrapped"),
         (["--n", "8", "--size", "3"], "16 to 4096 pixels"),
-        (["--n", "8", "--workers", "0"], "workers must be positive"),
-        (["--n", "8", "--shard-size", "0"], "A shard holds at least one image"),
-        (["--n", "8", "--seed", "-1"], "seed must be a whole number"),
+        (["--n", "8", "--workers", "0"], "workers"),
+        (["--n", "8", "--shard-size", "0"], "not 0"),
+        (["--n", "8", "--seed", "-1"], "seed"),
         (["--n", "8", "--fix", "rotation"], "LATENT=VALUE"),
         (["--n", "8", "--fix", "rotaton=0"], "Did you mean 'rotation'?"),
         (["--n", "8", "--fix", "x=2"], "from -1 to 1"),
         (["--n", "8", "--fix", "x=0", "--fix", "x=1"], "x is held twice"),
         (["--n", "8", "--fix", "x=0", "--do", "x=1"], "x is held twice"),
         (["--n", "8", "--position-range", "-1"], "position range"),
-        (["--n", "8", "--render-device", "abacus"], "There is no device"),
+        (["--n", "8", "--render-device", "abacus"], "abacus"),
         (["--n", "8", "--render-device", NOT_HERE], f"finds no {NOT_HERE} GPU"),
         (["--n", "8", "--latents", "absent.npy"], "cannot be read"),
     ],
 )
-def test_render_refuses(words: list[str], sentence: str, tmp_path: Path) -> None:
-    assert sentence in refuse("render", "--out", str(tmp_path / "data"), *words)
+def test_render_refuses(words: list[str], fact: str, tmp_path: Path) -> None:
+    assert fact in refuse("render", "--out", str(tmp_path / "data"), *words)
     assert not (tmp_path / "data" / "dataset.json").exists()
 
 
 @pytest.mark.bpy
 @pytest.mark.parametrize(
-    ("array", "sentence"),
+    ("array", "fact"),
     [
         (np.zeros((4, 9), np.float32), "shape"),
         (np.zeros(10, np.float32), "shape"),
         (np.full((4, 10), 1.5, np.float32), "[-1, 1]"),
         (np.full((4, 10), np.nan, np.float32), "[-1, 1]"),
         (np.array([["a"] * 10]), "real numbers"),
-        (np.zeros((0, 10), np.float32), "must be positive"),
+        (np.zeros((0, 10), np.float32), "not 0"),
     ],
 )
-def test_render_refuses_latents(array: np.ndarray, sentence: str, tmp_path: Path) -> None:
+def test_render_refuses_latents(array: np.ndarray, fact: str, tmp_path: Path) -> None:
     np.save(tmp_path / "latents.npy", array)
     words = ["render", "--out", str(tmp_path / "data"), "--latents", str(tmp_path / "latents.npy")]
-    assert sentence in refuse(*words)
+    assert fact in refuse(*words)
 
 
 @pytest.mark.bpy
@@ -103,9 +103,9 @@ def test_render_refuses_a_folder_of_something_else(tmp_path: Path) -> None:
 @pytest.mark.bpy
 def test_render_names_the_settings_that_differ(dataset64: Path) -> None:
     words = ["render", "--n", "64", "--quality", "draft", "--out", str(dataset64)]
-    assert "size: 32 there, 48 asked for" in refuse(*words, "--size", "48")
-    assert "source.seed: 0 there, 3 asked for" in refuse(*words, "--size", "32", "--seed", "3")
-    assert "shard_size: 16 there, 8 asked for" in refuse(*words, "--size", "32", "--shard-size", "8")
+    assert "size: 32 there, 48" in refuse(*words, "--size", "48")
+    assert "source.seed: 0 there, 3" in refuse(*words, "--size", "32", "--seed", "3")
+    assert "shard_size: 16 there, 8" in refuse(*words, "--size", "32", "--shard-size", "8")
     assert "not shrink to 63" in refuse("render", "--n", "63", *words[3:], "--size", "32")
 
 
@@ -139,4 +139,4 @@ def test_fresh_asks_and_deletes_nothing_without_an_answer(dataset64: Path) -> No
 
 def test_a_dry_run_refuses_what_the_run_would_refuse(dataset64: Path) -> None:
     words = ["render", "--n", "64", "--quality", "draft", "--size", "48", "--out", str(dataset64), "--dry-run"]
-    assert "size: 32 there, 48 asked for" in refuse(*words)
+    assert "size: 32 there, 48" in refuse(*words)

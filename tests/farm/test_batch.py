@@ -81,7 +81,7 @@ def test_ctrl_c_while_jobs_wait_cancels_them(slurm: Path, tmp_path: Path) -> Non
                 client.send_signal(signal.SIGINT)
                 break
         else:
-            pytest.fail("it was over before a job was waited for")
+            pytest.fail("it ended before a job was waited for")
         error = client.stderr.read()
     assert client.returncode == 130, error
     assert "same command" in error
@@ -89,19 +89,19 @@ def test_ctrl_c_while_jobs_wait_cancels_them(slurm: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("option", "sentence"),
+    ("option", "fact"),
     [
-        ("cors=1", "There is no option of SLURMCluster 'cors'. Did you mean 'cores'?"),
-        ("cores=many", "SLURMCluster could not be begun: "),
-        ("cores", "takes NAME=VALUE"),
+        ("cors=1", "Did you mean 'cores'?"),
+        ("cores=many", "'many'"),
+        ("cores", "NAME=VALUE"),
     ],
 )
-def test_options_that_are_none(option: str, sentence: str, slurm: Path, tmp_path: Path) -> None:
+def test_options_that_are_none(option: str, fact: str, slurm: Path, tmp_path: Path) -> None:
     pytest.importorskip("dask_jobqueue")
     words = ["render", "--n", "8", "--out", str(tmp_path / "data"), "--cluster", "slurm", "--jobs", "1"]
     done = run(*words, "--cluster-option", option)
     assert done.returncode == 2, done.stderr
-    assert sentence in done.stderr
+    assert fact in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "data").exists()
 
@@ -117,14 +117,15 @@ def test_jobs_that_are_not_taken(slurm: Path, tmp_path: Path) -> None:
     (slurm / "sbatch").write_text(refuse)
     done = run(*words)
     assert done.returncode == 2, done.stderr
-    assert "Error: sbatch did not take the job: sbatch: error: invalid partition specified\n" in done.stderr
+    assert "invalid partition specified\n" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "data").exists()
     once = f"mkdir {slurm}/once 2> /dev/null || {{ echo 'QOSMaxSubmitJobPerUserLimit' >&2; exit 1; }}\n"
     (slurm / "sbatch").write_text(taken.replace("#!/bin/sh\n", "#!/bin/sh\n" + once))
     done = run(*words)
     assert done.returncode == 0, done.stderr
-    assert "Note: sbatch took 1 of 2 jobs: QOSMaxSubmitJobPerUserLimit\n" in done.stderr
+    assert "1 of 2 jobs" in done.stderr
+    assert "QOSMaxSubmitJobPerUserLimit\n" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -135,4 +136,5 @@ def test_without_its_package_the_sentence_says_how_to_get_it(tmp_path: Path, mon
     words = ["render", "--n", "8", "--out", str(tmp_path / "data"), "--cluster", "k8s", "--jobs", "2"]
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 2, result.output
-    assert "--cluster k8s needs dask-kubernetes: pip install 'ident3d[cluster]'." in result.stderr
+    assert "dask-kubernetes" in result.stderr
+    assert "ident3d[cluster]" in result.stderr

@@ -145,11 +145,11 @@ def test_a_folder_refuses_other_meshes(
     other.mkdir()
     (other / "Cow.obj").write_bytes(obj_bytes(*star(9)))
     meshes(directory=other, accept_terms=True)
-    with pytest.raises(UserError, match=r"holds another dataset \(meshes.Cow: "):
+    with pytest.raises(UserError, match=r"meshes\.Cow"):
         render(28, TINY, out=dataset21, show_progress=False)
     with (
         Studio(size=32, quality="draft") as studio,
-        pytest.raises(UserError, match="mesh of Cow in the cache is another"),
+        pytest.raises(UserError, match="mesh of Cow"),
     ):
         add_meshes(studio, open_folder(dataset21).description.settings["meshes"])
 

@@ -90,7 +90,7 @@ def test_worker_scheduler_and_client_are_killed_in_turn(reference: Path, tmp_pat
         dask.kill(dask.scheduler)
         _, error = client.communicate(timeout=PATIENCE)
         assert client.returncode == 2
-        assert "is lost, and its workers end with it. Finished shards are kept: start a scheduler and workers" in error
+        assert "is lost" in error
         assert "Traceback" not in error
         other.wait(timeout=PATIENCE)  # it follows its scheduler, though Blender's own ending would wait for ever
     kept = written(folder)
@@ -163,18 +163,18 @@ def nowhere(folder: Path) -> dict[str, str]:
 
 def test_workers_that_must_not_render_are_refused(dask: DaskProcesses, tmp_path: Path) -> None:
     cases = [
-        ({"environment": impostor(tmp_path / "a")}, [], "other versions than the dataset (ident3d 9.9 instead of"),
-        ({"environment": nowhere(tmp_path / "b")}, [], "A worker cannot load ident3d"),
-        ({"threads": 2}, [], "takes 2 jobs at a time"),
-        ({}, ["--render-device", "hip"], "Blender finds no hip GPU"),
+        ({"environment": impostor(tmp_path / "a")}, [], "ident3d 9.9 instead of"),
+        ({"environment": nowhere(tmp_path / "b")}, [], "cannot load ident3d"),
+        ({"threads": 2}, [], "--nthreads 1"),
+        ({}, ["--render-device", "hip"], "no hip GPU"),
     ]
-    for options, words, sentence in cases:
+    for options, words, fact in cases:
         worker = dask.add_worker("--resources", "GPU=1", **options)
         client = start(tmp_path / f"data{len(dask.workers)}", dask, *words)
         _, error = client.communicate(timeout=PATIENCE)
         dask.kill(worker)
         assert client.returncode == 2, error
-        assert sentence in error
+        assert fact in error
         assert "Traceback" not in error
 
 
@@ -182,9 +182,9 @@ def test_a_job_on_a_gpu_waits_for_a_worker_that_has_one_and_says_so(dask: DaskPr
     heard, client = list[str](), start(tmp_path / "data", dask, "--render-device", "hip")
     listening = threading.Thread(target=lambda: heard.extend(client.stderr or ()))
     listening.start()
-    wait_for(lambda: "No worker is there; the shards wait for one started by `dask worker tcp://" in "".join(heard))
+    wait_for(lambda: "`dask worker tcp://" in "".join(heard))
     dask.add_worker()
-    wait_for(lambda: "None of the 1 workers has a GPU; the shards wait" in "".join(heard))
+    wait_for(lambda: "None of the 1 workers has a GPU" in "".join(heard))
     assert "".join(heard).count("--nthreads 1 --resources GPU=1`.") == 2
     with Client(scheduler_file=str(dask.file)) as other:
         assert set(states(other).values()) == {"no-worker"}
@@ -192,7 +192,7 @@ def test_a_job_on_a_gpu_waits_for_a_worker_that_has_one_and_says_so(dask: DaskPr
     dask.add_worker("--resources", "GPU=1")
     listening.join(PATIENCE)
     assert client.wait() == 2
-    assert "Blender finds no hip GPU" in heard[-1]
+    assert "no hip GPU" in heard[-1]
     client.communicate()
 
 
@@ -274,6 +274,6 @@ def test_a_late_worker_does_not_write_over_a_shard_that_has_grown(tmp_path: Path
     settings = TINY.settings(drawn(0, "train"))
     late = plan(begin(tmp_path / "data", settings, 6, 4), [])[1]
     begin(tmp_path / "data", settings, 8, 4)
-    with pytest.raises(UserError, match="Another run has changed"):
+    with pytest.raises(UserError, match="Another run"):
         render_shard(tmp_path / "data", settings, late, 1, 0, lambda done: None, studio_of=still)
     assert not list((tmp_path / "data" / "shards").iterdir())

@@ -186,7 +186,7 @@ def test_a_second_run_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     first.send_signal(signal.SIGTERM)
     first.communicate(timeout=30)
     assert second.returncode == 2
-    assert f"is being written by process {first.pid}" in err
+    assert f"process {first.pid}" in err
     assert err.count("\n") == 1
 
 
@@ -225,10 +225,10 @@ def test_a_full_disk_ends_the_run_with_a_sentence_and_loses_nothing(dataset64: P
 
 def test_a_run_that_cannot_fit_is_refused_before_anything_is_written(dataset64: Path, tmp_path: Path) -> None:
     with disk_of(1000, tmp_path / "disk") as disk:
-        with pytest.raises(UserError, match=r"images need about .* GB free"):
+        with pytest.raises(UserError, match=r"GB free"):
             render(20_000, TINY, out=disk / "data", show_progress=False)
         shutil.copytree(dataset64, disk / "other")
-        with pytest.raises(UserError, match=r"images need about .* GB free"):
+        with pytest.raises(UserError, match=r"GB free"):
             render(20_000, TINY, out=disk / "other", show_progress=False)
         assert contents(disk / "other") == contents(dataset64)
         assert render(64, TINY, out=disk / "other", show_progress=False).rendered == 0

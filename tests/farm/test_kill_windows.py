@@ -115,7 +115,7 @@ def test_repair_waits_for_no_run_and_disturbs_none(dataset24: Path, tmp_path: Pa
         end = time.monotonic() + 60
         while not (folder / "shards.jsonl").exists() and time.monotonic() < end:
             time.sleep(0.05)
-        with pytest.raises(UserError, match=f"is being written by process {process.pid}"):
+        with pytest.raises(UserError, match=f"process {process.pid}"):
             verify(folder, repair=True, show_progress=False)
         process.terminate()
 
@@ -168,5 +168,5 @@ def test_other_versions_than_the_folder_s_are_refused(dataset24: Path, tmp_path:
     description = open_folder(tmp_path / "data").description
     older = description.settings | {"versions": description.settings["versions"] | {"bpy": "4.5.0"}}
     write_description(tmp_path / "data", replace(description, settings=older))
-    with pytest.raises(UserError, match=r"versions\.bpy: 4\.5\.0 there, .* asked for"):
+    with pytest.raises(UserError, match=r"versions\.bpy: 4\.5\.0"):
         render(64, TINY, out=tmp_path / "data", show_progress=False)

@@ -56,7 +56,7 @@ def test_a_render_to_s3_survives_its_client_and_is_the_local_one_byte_by_byte(bu
         client.kill()
     assert open_folder(store.url).finished < 5
     words = {"latents": latents, "workers": 1, "shard_size": 2, "show_progress": False}
-    with lease_on_store(store), pytest.raises(UserError, match=rf"{store} is being written by process {os.getpid()} "):
+    with lease_on_store(store), pytest.raises(UserError, match=rf"{store} .* process {os.getpid()} "):
         render(6, SMALL, out=store.url, **words)
     resumed = render(6, SMALL, out=store.url, **words)  # at once, though the dead client's lease is not a minute old
     assert resumed.complete
@@ -78,7 +78,7 @@ def test_a_render_to_s3_survives_its_client_and_is_the_local_one_byte_by_byte(bu
 
     done = CliRunner().invoke(main, ["info", store.url, "--json"])
     assert json.loads(done.output)["path"] == store.url
-    with pytest.raises(UserError, match=rf"{store} holds another dataset \(size: 16 there, 32 asked for\)"):
+    with pytest.raises(UserError, match=rf"{store}.*size: 16 .* 32"):
         render(6, Recipe(World(SCENE), size=32, quality="draft"), out=store.url, **words)
 
 
@@ -133,7 +133,7 @@ def test_lacking_credentials_are_told_of_on_the_side_that_lacks_them(
             dask.add_worker()
         wait_for(dask.file.exists)
         words = {"cluster": Cluster(scheduler=str(dask.file)), "show_progress": False}
-        with pytest.raises(UserError, match=rf"^The worker tcp://\S+ says: {lacking}"):
+        with pytest.raises(UserError, match=rf"tcp://\S+: {lacking}"):
             render(2, SMALL, out=f"{bucket}/sets", **words)
     for name in names:
         monkeypatch.delenv(name)
@@ -146,7 +146,7 @@ def test_lacking_credentials_are_told_of_on_the_side_that_lacks_them(
 def test_a_place_that_holds_other_things_is_refused(bucket: str) -> None:
     store = Store(f"{bucket}/letters")
     store.put("novel.txt", b"once")
-    with pytest.raises(UserError, match=rf"{store} exists and is not a dataset"):
+    with pytest.raises(UserError, match=f"{store} .* not a dataset"):
         render(2, SMALL, out=store.url, workers=1, show_progress=False)
     assert store.get(DATASET_FILE) is None
     assert store.sizes("").keys() == {"novel.txt"}

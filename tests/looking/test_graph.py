@@ -58,7 +58,7 @@ def test_command_prints_the_published_graph() -> None:
 def test_bad_pictures(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"choose one of \.png"):
         graph(tmp_path / "picture.doc")
-    with pytest.raises(UserError, match="cannot be written: No such file"):
+    with pytest.raises(UserError, match="No such file"):
         graph(tmp_path / "nowhere/picture.png")
     done = CliRunner().invoke(main, ["graph", "--do", "spotlight=1"])
     assert done.exit_code == 2

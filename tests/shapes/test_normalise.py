@@ -89,5 +89,5 @@ def test_vertices_that_no_face_uses_do_not_count() -> None:
 
 @pytest.mark.parametrize("points", [np.ones((3, 3)), np.arange(9.0).reshape(3, 3)], ids=["a point", "a line"])
 def test_a_mesh_without_area_is_refused(points: np.ndarray) -> None:
-    with pytest.raises(UserError, match="holds no triangles with an area"):
+    with pytest.raises(UserError, match="area"):
         normalise(Triangles(points, np.array([[0, 1, 2]], np.int32)))

@@ -1,4 +1,4 @@
-"""Clusters begun for one run: jobs of a batch system, through dask-jobqueue, or pods, through dask-kubernetes."""
+"""Clusters for one run: jobs of a batch system, through dask-jobqueue, or pods, through dask-kubernetes."""
 
 import inspect
 import os
@@ -17,7 +17,7 @@ from ident3d.errors import UserError, unknown
 from ident3d.farm.batch.run_folder import run_folder
 from ident3d.machine import cache_folder
 
-# what --cluster takes -> module and class of dask-jobqueue or dask-kubernetes, and the command that takes a job
+# What --cluster takes -> module and class of dask-jobqueue or dask-kubernetes, and the command that takes a job.
 SYSTEMS: dict[str, tuple[str, str, str]] = {
     "slurm": ("dask_jobqueue", "SLURMCluster", "sbatch"),
     "pbs": ("dask_jobqueue", "PBSCluster", "qsub"),
@@ -25,15 +25,16 @@ SYSTEMS: dict[str, tuple[str, str, str]] = {
     "lsf": ("dask_jobqueue", "LSFCluster", "bsub"),
     "k8s": ("dask_kubernetes.operator", "KubeCluster", ""),
 }
-# one process with one thread and one studio a job, where the site's own settings of Dask say nothing else
+# A job is one process with one thread and one studio, unless the site's own settings of Dask say something else.
 ONE_STUDIO = {"cores": 1, "processes": 1, "memory": "2GiB"}
 ONE_THREAD = {"worker_command": ["dask", "worker", "--nthreads", "1"]}
-POD_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # where a pod finds what it may do
+# Here a pod finds what it may do.
+POD_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 PRIVATE_DASHBOARD = {"dashboard_address": "127.0.0.1:0"}
 
 
 def check_system(system: str, jobs: int | None) -> None:
-    """One sentence about a batch system that there is not, at all or on this machine."""
+    """Raise UserError unless the batch system is known and jobs can be submitted on this machine."""
     if system not in SYSTEMS:
         raise unknown("cluster", system, SYSTEMS)
     if jobs is None or jobs < 1:
@@ -44,12 +45,12 @@ def check_system(system: str, jobs: int | None) -> None:
             f"{command}, and there is no such command" if command else "kubectl's configuration, and there is none"
         )
         raise UserError(
-            f"--cluster {system} begins jobs by {lacking} here; run this where jobs are submitted, as on a login node."
+            f"--cluster {system} starts jobs by {lacking} here; run this where jobs are submitted, as on a login node."
         )
 
 
 def is_here(system: str) -> bool:
-    """Whether this machine can begin jobs of the system: by its command, or by a configuration of Kubernetes."""
+    """Return whether this machine can start jobs of the system: by its command, or by a Kubernetes configuration."""
     *_, command = SYSTEMS[system]
     if command:
         return shutil.which(command) is not None
@@ -59,9 +60,9 @@ def is_here(system: str) -> bool:
 
 @contextmanager
 def batch_cluster(system: str, jobs: int, options: Mapping[str, Any]) -> Iterator[Any]:
-    """A cluster of so many jobs of a batch system, or pods, for this run alone; jobs that end are replaced.
+    """Yield a cluster of `jobs` jobs of a batch system, or pods, for this run alone. Jobs that end are replaced.
 
-    The scheduler of batch jobs is in this process and speaks TLS with certificates made for this run. Their files lie
+    The scheduler of batch jobs is in this process and uses TLS with certificates made for this run. Their files are
     in a private folder, below the home folder unless an option says where, because jobs must see them.
     """
     module, name, command = SYSTEMS[system]
@@ -78,10 +79,12 @@ def batch_cluster(system: str, jobs: int, options: Mapping[str, Any]) -> Iterato
             settings["job_cls"] = answering(kind.job_cls, answers)
         try:
             cluster = kind(**settings)
-        except Exception as error:  # each has exceptions of its own
-            raise UserError(f"{name} could not be begun: {one_line(error)}") from None
+        except Exception as error:
+            # Each kind of cluster raises exceptions of its own, and all mean that there is none.
+            raise UserError(f"{name} could not be started: {one_line(error)}") from None
         try:
             if command:
+                # With as many jobs at least as at most, Dask asks for another job for each that ends.
                 cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
                 check_taken(command, [answers.get() for _ in range(jobs)])
             else:
@@ -94,7 +97,8 @@ def batch_cluster(system: str, jobs: int, options: Mapping[str, Any]) -> Iterato
 
 @contextmanager
 def own_interrupts() -> Iterator[None]:
-    """Keep Ctrl-C what it is: dask-jobqueue, when it is loaded, makes of it an end without a word, and a success."""
+    """Keep our handler of Ctrl-C while dask-jobqueue is loaded."""
+    # Its own handler ends the process without a message, and with the exit code of a success.
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -104,7 +108,7 @@ def own_interrupts() -> Iterator[None]:
 
 
 def check_options(kind: Any, options: Mapping[str, Any]) -> None:
-    """One sentence about the first option that the cluster's class, or that of its jobs, does not take."""
+    """Raise UserError on the first option that neither the cluster's class nor that of its jobs takes."""
     makers = [base.__init__ for cls in (kind, getattr(kind, "job_cls", kind)) for base in cls.__mro__]
     takes = {name for maker in makers if inspect.isfunction(maker) for name in inspect.signature(maker).parameters}
     known = sorted(takes - {"self", "kwargs", "job_kwargs", "base_class_kwargs", "job_cls", "scheduler_cls"})
@@ -114,7 +118,8 @@ def check_options(kind: Any, options: Mapping[str, Any]) -> None:
 
 
 def answering(kind: Any, answers: "queue.SimpleQueue[str | None]") -> Any:
-    """The same kind of job, which tells why it was not taken, or that it was: Dask itself would only log it."""
+    """Return the same kind of job, which puts into `answers` why it was not taken, or None if it was."""
+    # Dask itself would only log it.
 
     from distributed.core import Status
 
@@ -133,13 +138,14 @@ def answering(kind: Any, answers: "queue.SimpleQueue[str | None]") -> Any:
 
         async def close(self) -> None:
             await super().close()
-            self.status = Status.closed  # its cluster, when that is closed, insists on it
+            # Its cluster asserts this when it is closed.
+            self.status = Status.closed
 
     return Job
 
 
 def check_taken(command: str, answers: list[str | None]) -> None:
-    """Refuse to go on if no job was taken; tell of some that were not."""
+    """Raise UserError if no job was taken; warn if some were not."""
     refused = [answer for answer in answers if answer is not None]
     if len(refused) == len(answers):
         raise UserError(refused[0])
@@ -149,7 +155,7 @@ def check_taken(command: str, answers: list[str | None]) -> None:
 
 
 def one_line(error: Exception) -> str:
-    """What a command said, where it failed, else what the error says."""
+    """Return what a failed command printed, else the text of the error."""
     text = str(error)
     said = text.partition("\nstderr:\n")[2] or text.partition("\nstdout:\n")[2] or text
     return " ".join(said.split()) or type(error).__name__

@@ -92,7 +92,7 @@ def test_ctrl_c_while_jobs_wait_cancels_them(slurm: Path, tmp_path: Path) -> Non
     ("option", "fact"),
     [
         ("cors=1", "Did you mean 'cores'?"),
-        ("cores=many", "'many'"),
+        ("cores=many", "SLURMCluster"),
         ("cores", "NAME=VALUE"),
     ],
 )

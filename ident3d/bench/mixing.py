@@ -68,10 +68,7 @@ class MixingBench:
             ("encoder / loss", lambda row: f"{row[1].encoder / row[1].ours:.0%} / {row[1].loss / row[1].ours:.0%}"),
             ("ours, bf16", lambda row: f"{1 / row[1].bf16:.3f}"),
             ("times", lambda row: f"{row[1].plain / row[1].bf16:.1f}"),
-            (
-                "encoder / loss",
-                lambda row: f"{row[1].encoder_bf16 / row[1].bf16:.0%} / {row[1].loss / row[1].bf16:.0%}",
-            ),
+            ("encoder / loss", lambda r: f"{r[1].encoder_bf16 / r[1].bf16:.0%} / {r[1].loss / r[1].bf16:.0%}"),
         ]
         heading = f"{self.batch} pairs, d = {self.dim}, encoder {self.encoder}, {self.threads} thread(s), CPU time"
         return f"{heading}\n\n{table(self.cases.items(), columns)}"

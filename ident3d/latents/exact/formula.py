@@ -6,7 +6,8 @@ text is never executed. Arrays go through arithmetic that every machine agrees o
 
 import ast
 import math
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -19,6 +20,9 @@ from ident3d.latents.exact.arithmetic import Float64, sin_cos
 LONGEST: Final = 300  # characters
 FARTHEST_ANGLE: Final = 1e5
 FUNCTIONS: Final = ("sin", "cos")
+OPERATIONS: Final[dict[type[ast.operator], Callable[[Float64, Float64], Float64]]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -92,13 +96,7 @@ def _value(node: ast.expr, latents: Mapping[str, Float64]) -> Float64:
             inner = _value(operand, latents)
             return -inner if isinstance(op, ast.USub) else inner
         case ast.BinOp(op=op, left=left, right=right):
-            a, b = _value(left, latents), _value(right, latents)
-            if isinstance(op, ast.Mult):
-                return a * b
-            if isinstance(op, ast.Div):
-                quotient: Float64 = a / b
-                return quotient
-            return a + b if isinstance(op, ast.Add) else a - b
+            return OPERATIONS[type(op)](_value(left, latents), _value(right, latents))
         case ast.Call(func=ast.Name(id=function), args=[argument]):
             return sin_cos(_value(argument, latents))[FUNCTIONS.index(function)]
     raise AssertionError(ast.dump(node))

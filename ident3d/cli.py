@@ -38,7 +38,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if not self.sections or name not in self.list_commands(ctx):
             return super().get_command(ctx, name)
-        # the command import lives in import_, since a module cannot carry a keyword's name
+        # The command import lives in import_, since a module cannot carry a keyword's name.
         own = name + "_" * iskeyword(name)
         command: click.Command = getattr(import_module(f"ident3d.commands.{own}"), own)
         return command
@@ -60,7 +60,7 @@ class Commands(click.Group):
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         """Run one command. The exit code is 0 if it worked, 2 for the user's mistake, 130 if it was interrupted."""
-        # click would end mistakes with several lines and exit code 1
+        # Click would end mistakes with several lines and exit code 1.
         options["standalone_mode"] = False
         try:
             result = super().main(args, *rest, **options)
@@ -71,7 +71,7 @@ class Commands(click.Group):
             sys.exit(0)
         except click.ClickException as error:
             fail(error.format_message())
-        # the program that read our output has ended, as `head` does
+        # The program that read our output has ended, as `head` does.
         except BrokenPipeError:
             sys.exit(1)
         except OSError as error:

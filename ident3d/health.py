@@ -125,7 +125,7 @@ def check_packages() -> Iterator[Finding]:
 
 def check_bpy() -> Finding:
     """Import bpy in a separate process."""
-    # a missing library or a crash of bpy must not end doctor too
+    # A missing library or a crash of bpy must not end doctor too.
     binary = bpy_binary()
     if binary is None:
         right_python = platform.python_version_tuple()[:2] == BPY_PYTHON
@@ -179,7 +179,7 @@ def cpu_flags() -> set[str]:
 
 
 def check_machine() -> Iterator[Finding]:
-    # without these instructions bf16 is emulated, which is slower than fp32
+    # Without these instructions bf16 is emulated, which is slower than fp32.
     flags = sorted(cpu_flags() & {"avx2", "avx512f", "avx512_bf16", "amx_bf16", "bf16"})
     bf16 = any("bf16" in flag for flag in flags)
     means = "bf16 training is fast here" if bf16 else "no bf16 instructions: training stays in fp32 on the CPU"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 def cores() -> int:
     """Return the number of cores that this process may use."""
-    # a batch system may allow a job fewer cores than the machine has
+    # A batch system may allow a job fewer cores than the machine has.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -36,7 +36,7 @@ def installed_versions(packages: Sequence[str]) -> dict[str, str]:
 
 def free_bytes(path: Path) -> int:
     """Return the free bytes of the disk that holds the path, or would hold it."""
-    # the folder may not exist yet: its nearest parent that does lies on the same disk
+    # The folder may not exist yet: its nearest parent that does lies on the same disk.
     path = path.absolute()
     return shutil.disk_usage(next(folder for folder in [path, *path.parents] if folder.exists())).free
 

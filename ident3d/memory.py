@@ -23,7 +23,7 @@ def keep_memory() -> bool:
     """
     if not sys.platform.startswith("linux"):
         return False
-    # other C libraries than glibc have no mallopt
+    # Other C libraries than glibc have no mallopt.
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     return bool(mallopt and mallopt(MMAP_MAX, 0) and mallopt(TRIM_THRESHOLD, MOST))
 

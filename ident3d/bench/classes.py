@@ -56,10 +56,10 @@ def bench_classes(
     scene_latents = world.to_scene(draw(world, seed=0, split="test", start=0, count=images).raw)
     seconds = dict.fromkeys(CLASSES, 0.0)
     total = (images + 1) * len(CLASSES)
-    # class by class for each row, so that slow drifts of the machine reach all classes alike
+    # Class by class for each row, so that slow drifts of the machine reach all classes alike.
     with Studio(size=size, quality=quality) as studio, progress_bar(total, "images", show=show_progress) as bar:
         add_meshes(studio, mesh_hashes(CLASSES))
-        # the first latents are rendered twice, once to warm up
+        # The first latents are rendered twice, once to warm up.
         for i, row in enumerate([scene_latents[0], *scene_latents]):
             for name in CLASSES:
                 start = time.process_time()

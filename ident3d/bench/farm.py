@@ -88,13 +88,14 @@ def of_a_scheduler(recipe: Recipe, workers: int, images: int) -> Run:
 
 
 def shard_images(images: int) -> int:
+    # Short runs get small shards, so that every worker renders several of them.
     return min(50, max(5, images // 5))
 
 
 def measure(recipe: Recipe, workers: int, images: int, cluster: Cluster, elsewhere: Sequence[int]) -> Run:
     """Run the farm once into a scratch folder; `elsewhere` are its processes that are no children of this one."""
     total = workers * images
-    # after a tenth, half and all of the images: a leak would show as growth between the last two
+    # After a tenth, half and all of the images: a leak would show as growth between the last two.
     marks = sorted({max(1, images // 10), images // 2, images})
     memory: dict[int, float] = {}
     begun = time.perf_counter()
@@ -103,6 +104,7 @@ def measure(recipe: Recipe, workers: int, images: int, cluster: Cluster, elsewhe
     with TemporaryDirectory() as scratch, progress_bar(total, "images") as bar, connected(cluster, workers) as client:
         settings = recipe.settings(drawn(recipe.seed, recipe.split))
         description = begin(Path(scratch), settings, total, shard_images(images))
+        # The rate is that of a full farm, so nothing is handed out before all workers are there.
         client.wait_for_workers(workers)
         pids = client.run(os.getpid).values()
 
@@ -114,6 +116,7 @@ def measure(recipe: Recipe, workers: int, images: int, cluster: Cluster, elsewhe
                 case ImagesDone(change):
                     times.extend([time.perf_counter()] * change)
                     bar.update(change)
+                    # CPU time counts from when each worker may have rendered an image: the first one loads Blender.
                     if (not cpu and len(times) >= workers) or len(times) == total:
                         cpu.append(time.process_time() + cpu_seconds({*pids, *elsewhere[:1]}))
                     mark = len(times) // workers

@@ -61,9 +61,10 @@ class LoaderBench:
             table(self.rates, columns),
             MEMORY,
         ]
+        # Whether workers pay depends on cores that a busy machine does not have, so both limits are printed.
         none, two = (next(r for r in self.rates if r.variant == v.name) for v in (VARIANTS[1], VARIANTS[5]))
         clock = two.pairs_per_second / none.pairs_per_second
-        # what two free cores could give: the CPU time of a pair, and twice as many CPU seconds in a second
+        # What two free cores could give: the CPU time of a pair, and twice as many CPU seconds in a second.
         free = 2 * two.mean_pairs_per_cpu_second / none.mean_pairs_per_cpu_second
         parts.append(
             f"2 workers against none, from shards: {clock:.2f} by the clock; two cores with nothing else to do allow "
@@ -90,7 +91,7 @@ def bench_loader(
     data = ImageDataset(path, packed=False)
     if batch < 1 or batches < 2:
         raise UserError("The loaders are measured on two batches at least, of one pair at least.")
-    # two of the variants read the packed file
+    # Two of the variants read the packed file.
     if not matching_file(data.parts[0].folder):
         pack(data.parts[0].path)
     with TemporaryDirectory() as scratch:

@@ -55,24 +55,25 @@ def measure(path: str, pictures: str, variant: Variant, batch: int, batches: int
 
     torch.set_num_threads(1)
     source = batches_of(path, Path(pictures), variant, batch)
-    # after this everything is open and one pair was loaded
+    # After this everything is open and one pair was loaded.
     next(source)
     idle = together_mb()
     with Peak() as peak:
-        # so many that each worker has touched all of the shared memory
+        # So many that each worker has touched all of the shared memory.
         for _ in range(batches + 6 * variant.workers):
             size = sum(tensor.nbytes for tensor in next(source))
     steps = []
+    # Batches are made in worker processes too, so CPU time is read from outside for all of them.
     before, started = cpu_seconds([os.getpid()]), time.perf_counter()
     for _ in range(batches):
         start = time.process_time()
         next(source)
         steps.append(time.process_time() - start)
     clock, spent = time.perf_counter() - started, cpu_seconds([os.getpid()]) - before
-    # ends the workers
+    # Ends the workers.
     source.close()
     mean = max(spent / batches, 1e-9)
-    # with workers a batch is made in other processes, before it is asked for: only the mean means something
+    # With workers a batch is made in other processes, before it is asked for: only the mean means something.
     each = mean if variant.workers else max(min(steps), 1e-9)
     allowed = (variant.workers * PREFETCH + 2) * size / MB
     rate = batches * batch / clock
@@ -91,13 +92,14 @@ def batches_of(path: str, pictures: Path, variant: Variant, batch: int) -> Gener
     from ident3d.training.views.pixels import Pixels
 
     data = PairDataset(path, packed=variant.kind == "packed", length=100)
-    # from the first batch on it knows where the images lie
+    # From the first batch on it knows where the images lie.
     data.batch(np.arange(200))
     small: Any = iter(make_loader(data, 1, workers=variant.workers))
     next(small)
     yield []
     small.close()
     del small
+    # No measurement reaches the end of an epoch, where the workers would start again.
     data.length = 10**6
     loader = make_loader(data, batch, workers=variant.workers, prefetch=PREFETCH)
     pixels, cpu = Pixels(data.mean, data.std), torch.device("cpu")
@@ -115,7 +117,7 @@ def as_the_papers_do(path: str, pictures: Path, batch: int) -> Iterator[list[Any
 
     from ident3d.loaders.datasets.pair_dataset import world_conditional
 
-    # one thread, as for all variants
+    # One thread, as for all variants.
     faiss.omp_set_num_threads(1)
     data = ImageDataset(path, packed=False)
     latents, _ = data.all_latents()

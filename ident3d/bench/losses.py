@@ -89,9 +89,10 @@ def bench_losses(*, pairs: int = 4096, dim: int = 10, threads: int = 1, repeats:
 def measure(loss: Loss, on_sphere: bool, pairs: int, dim: int, threads: int = 1, repeats: int = 1) -> Cost:
     """Measure one form in this process: the fastest of `repeats`."""
     generator = torch.Generator().manual_seed(0)
-    # pairs as close as a trained encoder makes them
+    # Pairs as close as a trained encoder makes them.
     z = torch.randn(pairs, dim, generator=generator)
     z_tilde = z + 0.1 * torch.randn(pairs, dim, generator=generator)
+    # InfoNCE is defined on unit vectors.
     if on_sphere:
         z, z_tilde = (torch.nn.functional.normalize(x, dim=1) for x in (z, z_tilde))
 
@@ -102,11 +103,11 @@ def measure(loss: Loss, on_sphere: bool, pairs: int, dim: int, threads: int = 1,
         return value.item(), gradient
 
     with torch_threads(threads):
-        # what is loaded at first use is no part of the loss
+        # What is loaded at first use is no part of the loss.
         step(min(pairs, 16))
         before = resident_bytes()
         seconds = least_cpu_seconds(lambda _: step(pairs), repeats)
-        # taken before the last step, whose gradient is only compared
+        # Taken before the last step, whose gradient is only compared.
         peak = high_water_bytes()
         value, gradient = step(pairs)
     return Cost(seconds, max(peak - before, 1) / MIB, value, gradient.norm().item())

@@ -29,8 +29,10 @@ def least_cpu_seconds(step: Callable[[int], object], count: int, warm_up: int = 
 def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
     """Return the function's result from a fresh process: memory's high-water mark never falls within one."""
     receive, send = multiprocessing.Pipe(duplex=False)
+    # A forked child would start with this process's memory and its high-water mark.
     child = multiprocessing.get_context("spawn").Process(target=_answer, args=(send, function, arguments))
     child.start()
+    # Now the child alone holds the sending end, so that its death ends the wait below.
     send.close()
     try:
         result, error = receive.recv()
@@ -46,7 +48,7 @@ def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
 def _answer(send: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     try:
         send.send((function(*arguments), None))
-    # the parent ends with one sentence, so whatever happened here goes to it as text
+    # The parent ends with one sentence, so whatever happened here goes to it as text.
     except Exception as error:
         send.send((None, f"{type(error).__name__}: {error}"))
 

@@ -18,7 +18,7 @@ def resident_bytes() -> int:
 def high_water_bytes() -> int:
     """Return the most bytes of this process that have been in memory at once."""
     status = Path("/proc/self/status")
-    # getrusage would count what the parent had before it started this process
+    # Getrusage would count what the parent had before it started this process.
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
@@ -38,7 +38,7 @@ def together_mb() -> float:
     for process in (own, *own.children(recursive=True)):
         try:
             total += process.memory_full_info().pss
-        # the process has ended since it was listed
+        # The process has ended since it was listed.
         except psutil.Error:
             continue
     return float(total / MB)
@@ -54,6 +54,7 @@ class Peak:
         return self
 
     def watch(self) -> None:
+        # The kernel keeps no high-water mark of PSS, so it is read a hundred times a second.
         while not self.over.wait(0.01):
             self.mb = max(self.mb, together_mb())
 

@@ -76,6 +76,7 @@ def figures(shrink: int = 1) -> Iterator[Figure]:
         lambda: metrics.sap_discrete(levels, h),
         lambda: _plain_svms(levels, h),
     )
+    # The reference is fitted to one of the ten latents, since all of them would take minutes.
     for name, target, model in (
         ("continuous", z, GradientBoostingRegressor),
         ("10 levels", levels, GradientBoostingClassifier),
@@ -145,6 +146,7 @@ def _plain_r2(z: Any, h: Any) -> float:
 
 def _plain_bootstrap(z: Any, h: Any, resamples: int) -> Any:
     rng = np.random.default_rng(0)
+    # Each resample copies its rows and starts the scores anew.
     draws = (rng.integers(len(z), size=len(z)) for _ in range(resamples))
     return np.quantile(
         [(_plain_mcc(z[rows], h[rows]), _plain_r2(z[rows], h[rows])) for rows in draws], [0.025, 0.975], 0

@@ -83,7 +83,7 @@ def bench_mixing(
     """
     if min(steps, threads) < 1:
         raise UserError("A step is measured on at least one step and one thread.")
-    # without this the kernel clears the pages of the largest tensors again in every step, in both loops
+    # Without this the kernel clears the pages of the largest tensors again in every step, in both loops.
     keep_memory()
     cases = {}
     with torch_threads(threads), progress_bar(len(CASES), "models") as bar:
@@ -98,7 +98,7 @@ def measured(settings: MixingSettings, plain: Loss, steps: int) -> Case:
     """Measure a case; every part is built anew, so that none has warmed another up."""
     work = build(settings, CPU)
     s = work.settings
-    # the same run with a bf16 encoder
+    # The same run with a bf16 encoder.
     narrow = MixingSettings(**s.as_dict() | {"dtype": "bf16"})
     return Case(
         plain=least_cpu_seconds(plain_loop(work, plain), steps, WARM_UP),
@@ -133,6 +133,7 @@ def our_loop(settings: MixingSettings) -> Callable[[int], object]:
 def encoder_pass(settings: MixingSettings) -> Callable[[int], object]:
     """The encoder there and back on both views."""
     work = build(settings, CPU)
+    # Mixing is left out: both loops do it, and it has no gradient.
     x = work.observed(torch.cat(work.sampler.draw(settings.batch, torch.Generator().manual_seed(0))))
     return lambda _: work.encoded(x).sum().backward()  # type: ignore[no-untyped-call]
 

@@ -62,10 +62,10 @@ def first_batch(what: str, path: str, batch: int) -> tuple[float, float, float]:
 
     import ident3d
 
-    # torch's own memory is there before anything of ours is measured
+    # Torch's own memory is there before anything of ours is measured.
     torch.zeros(1)
     before = resident_bytes()
-    # this imports our modules: it is counted in memory, not in time
+    # This imports our modules: it is counted in memory, not in time.
     dataset, make_loader = getattr(ident3d, what), ident3d.make_loader
     start, cpu = time.perf_counter(), time.process_time()
     first = next(iter(make_loader(dataset(path), batch, workers=0)))
@@ -84,6 +84,7 @@ def make_large(data: ImageDataset, images: int, path: Path) -> None:
     size = default_shard_size(data.size)
     count = min(size, images)
     settings = data.parts[0].folder.description.settings | {"source": drawn(0, "train")}
+    # A few pictures are repeated: what they show changes neither sizes nor times by much.
     pictures = data.images(np.arange(count) % min(len(data), 64))
     latents = draw(data.world, seed=0, split="train", start=0, count=images)
     shards = -(-images // size)
@@ -97,7 +98,7 @@ def make_large(data: ImageDataset, images: int, path: Path) -> None:
     whole = shard(0, count)
     plain = encode_shard(whole, settings)
     entry = entry_of(shard_name(0, shards), whole, plain)
-    # where in the file the bytes of each array lie
+    # Where in the file the bytes of each array lie.
     with h5py.File(io.BytesIO(plain), "r") as file:
         places = {name: file[name].id.get_offset() for name in whole.arrays()}
     lines = []
@@ -105,7 +106,7 @@ def make_large(data: ImageDataset, images: int, path: Path) -> None:
         for k in range(shards):
             first, stop = k * size, min(images, (k + 1) * size)
             own, name = shard(first, stop), shard_name(k, shards)
-            # the last shard may be shorter, and then has another layout
+            # The last shard may be shorter, and then has another layout.
             if stop - first < count:
                 content = encode_shard(own, settings)
                 lines.append(entry_of(name, own, content))

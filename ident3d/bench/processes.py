@@ -31,7 +31,7 @@ class Served:
 def served(workers: int) -> Iterator[Served]:
     """``dask scheduler`` and so many ``dask worker``s, started as in docs/how-to/cluster.md, on loopback."""
     with TemporaryDirectory() as folder:
-        # the scheduler chooses a free port and writes its address to this file
+        # The scheduler chooses a free port and writes its address to this file.
         file = Path(folder) / "scheduler.json"
         words = ["scheduler", "--host", "tcp://127.0.0.1:0", "--no-dashboard", "--scheduler-file", str(file)]
         worker = ["worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-dashboard", "--resources", "GPU=1"]
@@ -46,7 +46,7 @@ def served(workers: int) -> Iterator[Served]:
             address = json.loads(file.read_text(encoding="utf-8"))["address"]
             yield Served(address, started[0].pid, tuple(process.pid for process in started[1:]))
         finally:
-            # the workers end first: a worker waits for seconds for a scheduler that is gone
+            # The workers end first: a worker waits for seconds for a scheduler that is gone.
             for ending in (started[1:], started[:1]):
                 for process in ending:
                     process.terminate()
@@ -63,6 +63,7 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     """Return the CPU time of these processes and their living children."""
     total = 0.0
     for pid in pids:
+        # The kernel adds a child's time to its parent only when it has ended, so living ones are read one by one.
         parent = psutil.Process(pid)
         for process in (parent, *parent.children(recursive=True)):
             times = process.cpu_times()

@@ -93,7 +93,7 @@ def render_all(
         for i, latents in enumerate(scene_latents):
             images[i] = studio.render(latents, seed=seed + i)
             bar.update(1)
-            # the first image also loads kernels and builds the scene
+            # The first image also loads kernels and builds the scene.
             if i == 0:
                 started = time.process_time()
         return images, (time.process_time() - started) / (len(images) - 1)
@@ -123,6 +123,7 @@ def bench_render(
     latents = fixed_scenes(scenes) if isinstance(scenes, int) else np.asarray(scenes, np.float32)
     if latents.ndim != 2 or len(latents) < 2:
         raise UserError(f"The scenes must be latents of shape (N, 10) with N at least 2, not {latents.shape}.")
+    # Images of 1024 samples take longer than all presets together, so given ones are used if there are any.
     if truth is None:
         truth, _ = render_all(TRUTH, latents, size=size, seed=TRUTH_SEED)
     if truth.shape != (len(latents), size, size, 3):

@@ -30,6 +30,7 @@ from ident3d.loaders.format.latents_source import drawn
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.progress import progress_bar
 
+# Images so small cost nothing to encode, so that what is measured is the farm's own work.
 SIZE = 16
 PLAIN_SHARDS = 200
 APPENDED = 100
@@ -160,6 +161,7 @@ def half(
 ) -> Half:
     """Run the jobs on a scheduler of their own, and break off after `stop` of them."""
     times: list[float] = []
+    # Each half has a new scheduler: the second finds nothing in memory, as after a real interruption.
     with served(workers) as there, connected(Cluster(scheduler=there.address), workers) as client:
         client.wait_for_workers(workers)
         # The client is the parent of all others, so that its own time is measured in another way.
@@ -206,6 +208,7 @@ def listing(shards: int) -> Listing:
         start = time.process_time()
         manifest.write_entries(folder, entries)
         write = time.process_time() - start
+        # Read in a fresh process, since this one still holds the entries that it wrote.
         done = subprocess.run([sys.executable, "-c", READ, scratch], capture_output=True, text=True, check=True)
         read, mib = map(float, done.stdout.split())
         description = begin(folder / "other", Recipe().settings(drawn(0, "train")), 64 * (shards + APPENDED), 64)

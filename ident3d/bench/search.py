@@ -59,7 +59,7 @@ def measure_searches(images: int, scratch: Path) -> tuple[SearchCost, ...]:
     """Measure every search on the latents of `images` images of 3DIdent, with FAISS on one thread."""
     import faiss
 
-    # rates are per CPU-second, and threads that wait for one another spend them
+    # Rates are per CPU-second, and threads that wait for one another spend them.
     faiss.omp_set_num_threads(1)
     world = World()
     latents = draw(world, seed=0, split="train", start=0, count=images).raw
@@ -67,15 +67,17 @@ def measure_searches(images: int, scratch: Path) -> tuple[SearchCost, ...]:
         name: PairSampler(latents, world_conditional(world, cond, sigma)) for name, (cond, sigma) in DRAWS.items()
     }
     drawn = {name: sampler.pairs(np.arange(QUERIES)) for name, sampler in samplers.items()}
+    # Checked against all distances and not against each other, since two searches could share a mistake.
     truth = {name: by_all_distances(latents, d.drawn[:CHECKED], d.anchor[:CHECKED]) for name, d in drawn.items()}
     costs: list[SearchCost] = []
     for search in SEARCHES:
+        # FAISS refuses to train the papers' index on so few points.
         if search == "ivf" and images < IVF_NEEDS:
             continue
         neighbours = Neighbours(latents, search)
         load_seconds = None
         start = time.perf_counter()
-        # the cache is left out, since it may hold this index already
+        # The cache is left out, since it may hold this index already.
         if search == "ivf":
             index = build(latents, IVF)
             build_seconds = time.perf_counter() - start

@@ -72,9 +72,10 @@ def bench_shards(path: Path | str, *, images: int = 64, repeats: int = 3) -> Sha
         through_hdf5(found, repeats, f"HDF5 gzip {level}", compression="gzip", compression_opts=level)
         for level in LEVELS
     ]
+    # This is what shards use: chunks that plain HDF5 can inflate, made by a faster library.
     costs += [through_libdeflate(found, repeats, level) for level in (*LEVELS, 12)]
     costs += [through_hdf5(found, repeats, "HDF5 lzf", compression="lzf")]
-    # what other filters would give; they need a plugin that plain h5py does not have
+    # What other filters would give; they need a plugin that plain h5py does not have.
     if find_spec("hdf5plugin"):
         import hdf5plugin
 
@@ -115,7 +116,7 @@ def through_libdeflate(images: Sequence[Images], repeats: int, level: int) -> Fi
 
 def through_hdf5(images: Sequence[Images], repeats: int, name: str, plain: bool = True, **options: Any) -> FilterCost:
     """Measure writing and reading one chunk an image through HDF5's own filter, in an open file in memory."""
-    # in memory, so that no disk is measured
+    # In memory, so that no disk is measured.
     with h5py.File(io.BytesIO(), "w") as file:
         shape = (len(images), *images[0].shape)
         data = file.create_dataset("images", shape, np.uint8, chunks=(1, *shape[1:]), **options)

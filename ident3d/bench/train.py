@@ -73,12 +73,12 @@ def bench_train(
         bar.update()
         with tempfile.TemporaryDirectory() as folder:
             options: dict[str, Any] = {"device": "cpu", "workers": 0, "log_every": 1, "show_progress": False}
-            # the real trainer, whose own log holds the CPU seconds of every step
+            # The real trainer, whose own log holds the CPU seconds of every step.
             run = train(path, settings, out=Path(folder, "run"), allow_same=True, **options)
-            # the first steps allocate memory and choose algorithms
+            # The first steps allocate memory and choose algorithms.
             lines = read_log(run.path)[WARM_UP:]
         bar.update()
-        # a small dataset may hold fewer batches than the warm-up takes
+        # A small dataset may hold fewer batches than the warm-up takes.
         batches, loads = len(data) // batch, iter(make_loader(data, batch, workers=0))
         warm_up = min(WARM_UP, batches - 1)
         loader = least_cpu_seconds(lambda _: next(loads), min(steps, batches - warm_up), warm_up)
@@ -93,6 +93,7 @@ def plain_loop(data: PairDataset, settings: Settings) -> Iterator[float]:
     optimiser = torch.optim.Adam(model.parameters(), lr=settings.lr)
     mean, std = (torch.tensor(values)[:, None, None] for values in (data.mean, data.std))
 
+    # As public code does it: each image is converted and normalised alone.
     def collate(samples: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
         pairs = [[((image.contiguous() / 255) - mean) / std for image in images] for _, images in samples]
         return torch.stack([x for x, _ in pairs]), torch.stack([x_tilde for _, x_tilde in pairs])

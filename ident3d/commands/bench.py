@@ -11,6 +11,7 @@ from ident3d.commands.options import Sectioned, dataset_argument, option, option
 from ident3d.commands.parameters import Names, Numbers
 
 
+# Each measurement is imported by its own command: some need bpy, others torch or FAISS.
 @click.group(cls=Commands)
 def bench() -> None:
     """Measure what the docs claim.
@@ -92,6 +93,7 @@ def metrics(shrink: int, as_json: bool) -> None:
 
     from ident3d.bench.metrics import figures, table
 
+    # disable=None: no bar if standard error is not a terminal.
     measured = list(tqdm(figures(shrink), unit="figure", disable=None))
     show([asdict(figure) for figure in measured], as_json, table(measured))
 
@@ -135,6 +137,7 @@ def render(scenes: int, qualities: tuple[str, ...], size: int, pictures: Path | 
     """
     from ident3d.bench.render import bench_render, given_pictures
 
+    # Pictures come with the truth, which saves its rendering.
     if pictures is None:
         show(bench_render(scenes=scenes, qualities=qualities, size=size), as_json)
         return

@@ -34,5 +34,6 @@ def evaluate(run: Path, data: Path | str | None, as_json: bool, **given: Any) ->
     from ident3d.training.report.report import write_report
 
     found = evaluate(run, data, **given)
+    # The report shows the newest scores, so it is written again.
     report = write_report(run, found)
     show(found, as_json, f"{found.table()}\n\nReport: {report}")

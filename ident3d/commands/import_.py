@@ -28,5 +28,6 @@ def import_(source: Path, out: Path, as_json: bool, **given: Any) -> None:
     """
     from ident3d.loaders.layouts.importing import import_
 
+    # A bar would stand between the lines of --json if both go to one file.
     result = import_(source, out, show_progress=not as_json, **given)
     show(result, as_json, f"{result.path}: {result.n:,} images, {result.imported:,} of them imported now")

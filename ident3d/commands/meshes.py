@@ -37,10 +37,10 @@ def meshes(
     from ident3d.shapes.rendering import MADE_IN_CODE
     from ident3d.shapes.sources import SOURCES
 
-    # a wrong ending is refused before the download and not after it
+    # A wrong ending is refused before the download and not after it.
     if out:
         check_picture_path(out)
-    # the terms are asked for once, before anything is fetched
+    # The terms are asked for once, before anything is fetched.
     names = list(classes or SOURCES)
     asked = with_terms(names, directory)
     if asked and not accept_terms:

@@ -29,7 +29,7 @@ def share(*names: str, **settings: Any) -> None:
 def option(*names: str, **settings: Any) -> Decorator:
     """A click option that shows its default; what SHARED says of its name need not be said again."""
     shared_names, shared = SHARED.get(names[0], (names, {}))
-    # a command may give the option another parameter name, by naming it after the option
+    # A command may give the option another parameter name, by naming it after the option.
     return click.option(*(names if names[1:] else shared_names), **{"show_default": True} | shared | settings)
 
 
@@ -37,7 +37,7 @@ def options(*given: str | Decorator, section: str = "Options") -> Decorator:
     """Add options in this order, under the title of a section in the help; a shared one is named by its string."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        # click prepends each option, so the last one is added first
+        # Click prepends each option, so the last one is added first.
         for each in reversed(given):
             command = (option(each) if isinstance(each, str) else each)(command)
             command.__click_params__[-1].section = section  # type: ignore[attr-defined]
@@ -172,9 +172,10 @@ def show(result: Any, as_json: bool, text: str | None = None, **more: Any) -> No
     if not as_json:
         click.echo(result.table() if text is None else text)
         return
-    # records are dataclasses; those with more to print than their fields have as_dict
+    # Records are dataclasses; those with more to print than their fields have as_dict.
     if not isinstance(result, dict | list):
         result = result.as_dict() if hasattr(result, "as_dict") else asdict(result)
+    # Names keep their accents, and paths are printed as text.
     click.echo(json.dumps(result | more if more else result, indent=2, ensure_ascii=False, default=os.fspath))
 
 
@@ -193,7 +194,7 @@ def print_warnings() -> Iterator[None]:
     def echo(message: Warning | str, *_: Any, **__: Any) -> None:
         click.echo(f"Note: {message}", err=True)
 
-    # catch_warnings puts showwarning back as well
+    # Catch_warnings puts showwarning back as well.
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = echo
@@ -202,6 +203,7 @@ def print_warnings() -> Iterator[None]:
 
 def next_to(directory: Path | str, ending: str) -> Path:
     """The path of a file next to a dataset, named after it; for a dataset in a store, in the current folder."""
+    # A dataset in a store has no folder next to it.
     if isinstance(directory, str):
         return Path(directory.rstrip("/").rpartition("/")[2] + ending)
     return directory.resolve().with_name(f"{directory.resolve().name}{ending}")
@@ -209,6 +211,7 @@ def next_to(directory: Path | str, ending: str) -> Path:
 
 def settings_of(kind: Any, given: dict[str, Any]) -> Any:
     """Return the settings that the options describe; what is left in `given` are the arguments of the run."""
+    # They are taken out of `given`, so that the rest can be passed on as it is.
     return kind(**{field.name: given.pop(field.name) for field in fields(kind) if field.name in given})
 
 
@@ -219,6 +222,7 @@ def recipe_of(given: dict[str, Any]) -> Any:
     from ident3d.latents.exact.names import assignments
     from ident3d.latents.worlds import World
 
+    # --fix and --do hold a latent at a raw value alike; a name in both would leave one of them without effect.
     fixed: dict[str, float | str] = {}
     for name, value in [*given["fixes"], *assignments(given["interventions"]).items()]:
         if name in fixed:

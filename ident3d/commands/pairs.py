@@ -40,7 +40,7 @@ def pairs(
     with print_warnings():
         result = pairs(directory, cond, sigma, only=only or None, **given)
     out = out or next_to(directory, "-pairs.png")
-    # the title of the plot names what was asked for
+    # The title of the plot names what was asked for.
     width = "" if sigma is None else f" {sigma:g}"
     name = next_to(directory, "").name
     plot_realised(result, out, f"{name}: {result.pairs:,} pairs among {result.images:,} images, {cond}{width}")

@@ -54,6 +54,7 @@ class Numbers(Words):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
         try:
+            # Click converts defaults as well, which are tuples already.
             return tuple(map(self.kind, value.split(","))) if isinstance(value, str) else value
         except ValueError:
             numbers = "whole numbers" if self.kind is int else "numbers"
@@ -84,7 +85,7 @@ class Assignment(Words):
         self.example, self.value, self.key = example, value, key
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, Any]:
-        # an empty value is left to the function that reads it
+        # An empty value is left to the function that reads it.
         name, sign, text = (part.strip() for part in value.partition("="))
         try:
             if name and sign:

@@ -21,6 +21,7 @@ def preview(directory: Path | str, out: Path | None, count: int, columns: int, w
     from ident3d.looking.pictures import preview
 
     out = out or next_to(directory, "-preview.png")
+    # A wrong ending is refused before images are read.
     check_picture_path(out)
     sheet = preview(directory, count=count, columns=columns, with_latents=with_latents)
     save_picture(sheet, out)

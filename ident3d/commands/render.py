@@ -80,7 +80,7 @@ def render(
       ident3d render --n 250000 --scheduler tls://host:8786   on a cluster; docs/how-to/cluster.md has recipes
     """
     recipe, cluster = recipe_of(given), cluster_of(given)
-    # before anything else: that the cluster's options agree and that bpy is installed
+    # Before anything else: that the cluster's options agree and that bpy is installed.
     cluster.check()
     recipe.check()
 
@@ -91,6 +91,7 @@ def render(
 
     where: dict[str, Any] = {"out": out, "root": root, "latents": latents, "workers": workers}
     if dry_run:
+        # The estimate renders a few images here: a cluster's machines may be faster or slower.
         if not cluster.is_local:
             click.echo("Note: this is measured on this machine; nothing runs on the cluster.", err=True)
         expected = estimate(n, recipe, fresh=fresh, **where)
@@ -109,7 +110,7 @@ def render(
         path = make_request(n, recipe, is_local=cluster.is_local, **where).path
         if is_dataset(path) and not confirmed(f"Delete the dataset in {path}?"):
             raise click.ClickException(f"Nothing was deleted in {path}; --yes deletes without asking.")
-    # batch systems stop a job by SIGTERM: it is handled as Ctrl-C is
+    # Batch systems stop a job by SIGTERM: it is handled as Ctrl-C is.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with print_warnings():
@@ -119,6 +120,7 @@ def render(
         return 130
     if as_json or done.complete:
         show(done, as_json, f"{done.path} is complete: {done.n:,} images, {done.rendered:,} of them rendered now.")
+    # A shard that fails does not stop the others; all failures are listed at the end.
     for failure in done.failures:
         job = failure.job
         images = f"{job.first}-{job.first + job.count - 1}"

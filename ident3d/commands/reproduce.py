@@ -45,8 +45,10 @@ def reproduce(
     try:
         folder, markdown = reproduce(
             experiment,
+            # Both are lists of names, whether they were joined by commas or the option was repeated.
             rows=[name for names in rows for name in names],
             variants=[name for names in variants for name in names],
+            # Progress goes to standard error, so that --json stands alone on standard output.
             say=lambda sentence: click.echo(sentence, err=True),
             **given,
         )

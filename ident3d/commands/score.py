@@ -72,6 +72,7 @@ def load(path: Path) -> Any:
     import numpy as np
 
     try:
+        # Opened here, so that a path which is a folder or missing is an error like any other.
         with path.open("rb") as file:
             array = np.load(file, allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError, BadZipFile) as error:

@@ -94,8 +94,9 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> int:
         run = train(directory, settings, **given)
     except KeyboardInterrupt:
         click.echo("\nInterrupted; the same command with --resume goes on from the last checkpoint.", err=True)
+        # The exit code that shells give for Ctrl-C.
         return 130
-    # the first rank alone scores and reports
+    # The first rank alone scores and reports.
     if rank() == 0:
         where = {name: given[name] for name in ("root", "device", "allow_same")}
         finished = finish(run, **where, encoder=settings.encoder)

@@ -27,6 +27,7 @@ def traverse(out: Path, steps: int | None, base: tuple[float, ...] | None, **rec
     from ident3d.loaders.folders.contact_sheet import check_picture_path, save_picture
     from ident3d.looking.pictures import traverse
 
+    # A wrong ending is refused before anything is rendered.
     check_picture_path(out)
     sheet = traverse(recipe_of(recipe), steps=steps, base=base)
     save_picture(sheet, out)

@@ -31,4 +31,5 @@ def verify(directory: Path | str, repair: bool, as_json: bool) -> int:
     elif result.problems:
         lines.append("Add --repair to remove what is broken, so that the same `render` or `import` makes it again.")
     show(result, as_json, "\n".join(lines), sound=result.sound)
+    # Scripts stop on this exit code; 2 is left for a wrong command.
     return 0 if result.sound else 1

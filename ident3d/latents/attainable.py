@@ -41,7 +41,8 @@ def attainable_r2(world: World) -> dict[str, float | None]:
     else:
         r2 |= _euler_r2(world.angle_range)
         if any(name.startswith("rotation") for name in world.held):
-            r2 |= dict.fromkeys(_euler_r2(world.angle_range), 1.0)  # the twin pose would need the fixed angle to move
+            # The twin pose would need the fixed angle to move, so each pose has one picture.
+            r2 |= dict.fromkeys(_euler_r2(world.angle_range), 1.0)
         if world.hues == "published":
             r2 |= _drawn_hue_r2(world) if world.causal else _uniform_hue_r2(world.hue_range)
     return r2 | dict.fromkeys(world.held)
@@ -92,7 +93,7 @@ def _sphere_r2(nodes: int = 64) -> list[float]:
         return [cos[0], sin[0] * cos[1], sin[0] * sin[1] * cos[2], sin[0] * sin[1] * sin[2]]
 
     sin, cos = [np.sin(v) for v in (a1, a2, a3)], [np.cos(v) for v in (a1, a2, a3)]
-    # sin and cos of the twin's half angles, all of them in [0, π]
+    # Sin and cos of the twin's half angles, all of them in [0, π].
     turned = [np.where(c >= 0, 1, -1) for c in cos]
     twin_sin = [np.abs(c) for c in cos]
     twin_cos = [-s * t for s, t in zip(sin, turned, strict=True)]
@@ -102,5 +103,5 @@ def _sphere_r2(nodes: int = 64) -> list[float]:
     weight = p * (twin_p / (p + twin_p)) ** 2 / p.sum()
     pairs = zip(coordinates(sin, cos), coordinates(twin_sin, twin_cos), strict=True)
     losses = [float((weight * (x - twin) ** 2).sum()) for x, twin in pairs]
-    # the last five coordinates share what is left of the length: each has a fifth of its square on average
+    # The last five coordinates share what is left of the length: each has a fifth of its square on average.
     return [1 - 8 * loss for loss in losses[:3]] + [1 - 8 * losses[3] / 5] * 5

@@ -46,6 +46,7 @@ def draw(world: World, *, seed: int, split: str, start: int, count: int) -> Draw
         >>> bool((later.raw == z[400:]).all())
         True
     """
+    # Raw number k of image i comes from word k of image i in every world: nothing drawn before can shift it.
     word = words(seed, split, start, count)
     if world.graph is not None:
         classes = classes_of(np.arange(start, start + count), world.drawn_classes)
@@ -56,6 +57,7 @@ def draw(world: World, *, seed: int, split: str, start: int, count: int) -> Draw
         raw[:, SPHERE] = _uniform_on_sphere(word[:, SPHERE])
     else:
         raw = uniform_float32(word[:, : world.n_raw])
+    # Written over what was drawn, so that the other latents are the same as without it.
     for name, value in world.held.items():
         raw[:, NAMES.index(name)] = value
     return Draws(raw, None)

@@ -119,6 +119,7 @@ class World:
 
     def _check_fixed(self, fixed: Mapping[str, float | str]) -> dict[str, float | str]:
         singles: dict[str, float | str] = {}
+        # Groups come first, so that a single latent's own value replaces that of its group.
         for name, value in sorted(fixed.items(), key=lambda item: item[0] not in GROUPS):
             if name == "class" and self.causal:
                 if value not in self.classes:
@@ -132,6 +133,7 @@ class World:
             if not -1 <= number <= 1:
                 raise UserError(f"A latent is held fixed at a raw value from -1 to 1, so {name} cannot be {value}.")
             singles |= dict.fromkeys(single, number)
+        # The eight coordinates share one length, so that none can be held while the others are drawn.
         if self.periodic and (angular := [name for name in singles if name not in GROUPS["position"]]):
             raise UserError(
                 f"The periodic world draws its seven angles jointly on a sphere, so {angular[0]} cannot be held fixed; "
@@ -201,6 +203,7 @@ class World:
             raise UserError(f"Raw latents of {self.scene} have the shape (images, {self.n_raw}), not {raw.shape}.")
         if raw.dtype.kind not in "fiu":
             raise UserError(f"Raw latents are real numbers, not of the type {raw.dtype}.")
+        # Written as a negation, so that NaN counts as outside too.
         bad = np.argwhere(~(np.abs(raw) <= 1))
         if len(bad):
             row, column = bad[0]
@@ -225,6 +228,7 @@ class World:
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> "World":
         """The inverse of as_dict; unknown settings are refused."""
+        # The settings come from a file that anybody may have edited: what is not known is refused by its name.
         known = [f.name for f in fields(cls)]
         for name in settings:
             if name not in known:

@@ -70,7 +70,7 @@ def augmentation_readout(parameters: Mapping[str, ArrayLike], h: ArrayLike, *, s
                 raw[i] = linear_r2(array[fit], codes[fit], test=held_out).score
         except UserError as error:
             raise UserError(f"Parameter {name!r}: {error}") from error
-    # a parameter with one value among the scored rows leaves nothing to be read
+    # A parameter with one value among the scored rows leaves nothing to be read.
     skill = np.divide(raw - chance, 1 - chance, out=np.zeros_like(raw), where=chance < 1)
     skill = np.maximum(skill, 0)
     return AugmentationReadout(float(skill.mean()), tuple(arrays), skill, raw, chance)

@@ -120,8 +120,10 @@ def beta_vae_from_pairs(
     features, labels = _features(*evaluation)
     if fit_features.shape[1] != features.shape[1]:
         raise UserError("The pairs to fit and to evaluate must have the same number of codes.")
+    # NumPy would turn the numbers into words as it joins the two, and no factor would match.
     if (fit_labels.dtype.kind in "US") != (labels.dtype.kind in "US"):
         raise UserError("The shared factors to fit and to evaluate must both be names or both be numbers.")
+    # Both parts are numbered together, so that a factor has the same number in each.
     index, _ = class_labels(np.concatenate([fit_labels, labels]), "labels")
     fit_index, index = np.split(index, [len(fit_labels)])
     return _score_features(fit_features, fit_index, features, index, np.unique(fit_index).size)

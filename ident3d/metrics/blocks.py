@@ -74,6 +74,7 @@ def block_identifiability(
     rows = block_columns(blocks, latents.shape[1])
     parts = block_columns({"codes": range(codes.shape[1])} if code_blocks is None else code_blocks, codes.shape[1])
     used = np.unique(np.concatenate([list(columns) for columns in rows.values()])).astype(int)
+    # A constant latent has no R² and stays NaN; it must not make the whole block NaN.
     used = used[varies(latents)[used]]
     if used.size == 0:
         raise UserError("Every latent of the blocks is constant, so there is nothing to identify.")

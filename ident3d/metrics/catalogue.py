@@ -51,6 +51,7 @@ class ScoreEntry:
 
 def _in_turns(data: Data) -> Floats:
     """The periodic latents, each divided by its period."""
+    # In turns, latents of different periods go into one call.
     turns = [data.z[:, i] / float(kind) for i, kind in enumerate(data.kinds) if is_periodic(kind)]
     if not turns:
         raise UserError("no latent was declared periodic (kinds)")

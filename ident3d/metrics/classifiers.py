@@ -84,6 +84,7 @@ def class_accuracy(
     fit_labels, true = labels[: len(fit_values)].astype(np.int64), labels[len(fit_values) :].astype(np.int64)
     if np.unique(fit_labels).size < 2:
         raise UserError("The fitted rows hold a single class, so there is nothing to classify.")
+    # The penalty acts on the weights: in other units it would weigh small codes more than large ones.
     scale = standardized(fit_codes)
     model = logistic(scale.columns, fit_labels)
     predicted = np.asarray(model.predict((codes - scale.mean) / scale.scale), dtype=np.int64)
@@ -138,6 +139,7 @@ def explicitness(
     scored = (data.rows.h - scale.mean) / scale.scale
     held, fitted = np.full(data.levels.shape[1], np.nan), np.full(data.levels.shape[1], np.nan)
     for i, (labels_fit, labels) in enumerate(zip(data.levels_fit.T, data.levels.T, strict=True)):
+        # A latent with a single fitted level has nothing to classify; it stays NaN and is left out of the mean.
         if np.unique(labels_fit).size < 2:
             continue
         model = logistic(scale.columns, labels_fit)
@@ -148,6 +150,7 @@ def explicitness(
 
 def logistic(features: Floats, labels: Integers) -> LogisticRegression:
     """Multinomial logistic regression with scikit-learn's defaults (L2, C = 1, lbfgs), run to convergence."""
+    # The default of 100 iterations stops short of the optimum on correlated codes.
     return LogisticRegression(max_iter=2000).fit(features, labels)
 
 

@@ -85,6 +85,7 @@ def correlation_matrix(z: Floats, h: Floats, *, ranks: bool = False) -> Floats:
     if ranks:
         z, h = rankdata(z, axis=0), rankdata(h, axis=0)
     matrix = standardized(z).columns.T @ standardized(h).columns / len(z)
+    # Round-off can carry a perfect correlation a little beyond 1.
     return np.clip(matrix, -1, 1)
 
 
@@ -96,6 +97,7 @@ def match_codes(correlation: Floats, moving: Flags) -> Mcc:
     rows, columns = linear_sum_assignment(strength[moving], maximize=True)
     assignment[np.flatnonzero(moving)[rows]] = columns
     has_code = assignment >= 0
+    # A latent that gets no code counts 0, or an encoder with fewer codes would score higher.
     per_latent = np.where(moving, 0.0, np.nan)
     per_latent[has_code] = strength[has_code, assignment[has_code]]
     return Mcc(mean_over_varying(per_latent), per_latent, correlation, assignment, float(per_latent[has_code].mean()))

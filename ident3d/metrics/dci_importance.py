@@ -139,6 +139,7 @@ def concentration(importance: ArrayLike) -> tuple[float, Floats]:
         raise UserError("Importances must be at least 0, with two columns or more.")
     total = table.sum(axis=1, keepdims=True)
     share = np.divide(table, total, out=np.zeros_like(table), where=total > 0)
+    # 0 log 0 counts as 0: a code that does not matter adds nothing to the entropy.
     logs = np.log(share, out=np.zeros_like(share), where=share > 0)
     per_row = np.where(total[:, 0] > 0, 1 + (share * logs).sum(axis=1) / np.log(table.shape[1]), 0)
     per_row = np.clip(per_row, 0, 1)
@@ -150,6 +151,7 @@ def _target(column: Floats, kind: Kind, goal: Standardized, i: int) -> Floats:
     """What a model predicts of latent i: its value, standardised if continuous, or its point on the circle."""
     if kind == "discrete":
         return column
+    # Trees minimise squared errors, which mean something for a point on the circle and nothing for an angle.
     return circle(column, float(kind)) if is_periodic(kind) else (column - goal.mean[i]) / goal.scale[i]
 
 
@@ -202,6 +204,7 @@ def _drops(models: list[Any], codes: Floats, target: Any, kind: Kind, losses: Fl
     generator = np.random.default_rng(seed)
     for j in range(codes.shape[1]):
         rise = np.zeros(len(codes))
+        # One shuffle is luck in part; the mean of a few has a smaller error.
         for _ in range(PERMUTATIONS):
             shuffled = codes.copy()
             shuffled[:, j] = generator.permutation(codes[:, j])

@@ -21,6 +21,7 @@ FACTOR_BINS = 10
 
 def kinds_of(z: Floats, kinds: Sequence[Kind] | None = None) -> tuple[Kind, ...]:
     """The kind of each latent, checked; by default integers of at most CODE_BINS different values are discrete."""
+    # Files hold class numbers as floats: a few whole numbers are taken for levels, whatever their type is.
     if kinds is None:
         return tuple(
             "discrete" if (column == np.rint(column)).all() and np.unique(column).size <= CODE_BINS else "continuous"
@@ -63,8 +64,9 @@ def bins_of(columns: Floats, bins: int, binning: Binning = "width") -> Integers:
         if binning == "width":
             inner = np.linspace(column.min(), column.max(), bins + 1)[1:-1]
         else:
+            # The edges are values of the column, so that an increasing map of the column moves them along.
             inner = np.quantile(column, np.arange(1, bins) / bins, method="inverted_cdf")
-        # a constant column has all its edges on its value: one bin, so no information
+        # A constant column has all its edges on its value: one bin, so no information.
         index[:, j] = np.searchsorted(inner, column, side="right" if binning == "width" else "left")
     return index
 
@@ -78,6 +80,7 @@ def levels_of(
         if kind == "discrete":
             index[:, i] = np.unique(z[:, i], return_inverse=True)[1]
         elif is_periodic(kind):
+            # Angles that differ by whole turns are the same, so they must fall into one arc.
             index[:, i] = bins_of(np.mod(z[:, i : i + 1], float(kind)), bins, binning)[:, 0]
     return index
 
@@ -101,6 +104,7 @@ def level_rows(
 ) -> LevelRows:
     """The rows of a score that fits a classifier: `test` or else the second half is held out, shuffled by `seed`."""
     rows = rows_to_use(z, h, test, split=test is None, seed=seed)
+    # Levels are counted over both parts: a level has the same number in each.
     both = np.vstack([rows.z_fit, rows.z])
     checked = kinds_of(both, kinds)
     levels = levels_of(both, checked, bins)

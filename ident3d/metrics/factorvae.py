@@ -89,6 +89,7 @@ def factor_vae_score(
     for factor in factors.tolist():
         mine = np.flatnonzero(labels == factor)
         rows = batch_of_level(levels, factor, mine.size, batch, generator)
+        # A sixteenth at a time bounds the memory: a batch holds the codes of all its rows.
         for some, part in zip(np.array_split(mine, 16), np.array_split(rows, 16), strict=True):
             variance[some] = codes[part].var(axis=1, ddof=1)
     return _score_votes(codes, variance, labels, votes, latents.shape[1], threshold)

@@ -74,6 +74,7 @@ def mig(
     """
     information, entropy = _information(z, h, kinds, bins, factor_bins, binning)
     gap = lead_of_best(information)
+    # Information is at most the entropy: this makes factors with many levels and with few comparable.
     per_latent = np.divide(gap, entropy, out=np.full_like(gap, np.nan), where=entropy > 0)
     return Mig(mean_over_varying(per_latent), per_latent, information, entropy)
 
@@ -119,6 +120,7 @@ def modularity(
         1.0
     """
     information, entropy = _information(z, h, kinds, bins, factor_bins, binning)
+    # No code is about a constant factor; counting it would make every code look more modular.
     squared = np.square(information[entropy > 0])
     factors = len(squared)
     if factors < 2:

@@ -50,6 +50,7 @@ def plain_array(values: ArrayLike, name: str) -> NDArray[Any]:
         raise UserError(f"{name} cannot be read as an array: {error}.") from error
     if isinstance(source, np.ma.MaskedArray) and np.any(source.mask):
         raise UserError(f"{name} has masked values; leave those rows out first.")
+    # Python objects would fail further down, with words of NumPy's that name no argument.
     if array.dtype == object:
         raise UserError(f"{name} holds Python objects or rows of different lengths; it must be a plain array.")
     return array
@@ -64,6 +65,7 @@ def matrix(values: ArrayLike, name: str) -> Floats:
         raise UserError(f"{name} must have shape (samples, dimensions); it has shape {array.shape}.")
     if array.dtype.kind not in "fiub":
         raise UserError(f"{name} must hold real numbers; it holds {array.dtype}.")
+    # Every score computes in float64: squares of half precision would overflow.
     floats = np.asarray(array, dtype=np.float64)
     if not np.isfinite(floats).all():
         columns = np.flatnonzero(~np.isfinite(floats).all(axis=0)).tolist()
@@ -76,6 +78,7 @@ def pair(z: ArrayLike, h: ArrayLike, names: tuple[str, str] = ("latents z", "cod
     latents, codes = matrix(z, names[0]), matrix(h, names[1])
     if len(latents) != len(codes):
         raise UserError(f"{names[0]} has {len(latents)} rows and {names[1]} has {len(codes)}; they must match.")
+    # One row has no variance to explain.
     if len(latents) < 2:
         raise UserError(f"{names[0]} and {names[1]} need at least two rows.")
     return latents, codes
@@ -136,7 +139,7 @@ def _extent(columns: Floats) -> tuple[Floats, Flags]:
     """The largest absolute value of each column, and whether the column is not constant."""
     low, high = columns.min(axis=0), columns.max(axis=0)
     largest = np.maximum(np.abs(low), np.abs(high))
-    # halves, so that the range of the largest float64 numbers does not overflow
+    # Halves, so that the range of the largest float64 numbers does not overflow.
     return largest, high / 2 - low / 2 > 4 * np.finfo(np.float64).eps * largest
 
 
@@ -164,12 +167,14 @@ def halves(rows: int, seed: int | None) -> tuple[Integers, Integers]:
     """Indices of the first floor(N/2) rows and of the rest, in order (`seed` None) or shuffled by `seed`."""
     if rows < 4:
         raise UserError(f"A held-out split needs at least four rows; there are {rows}.")
+    # Without a seed the rows keep their order, as in the papers' scripts; a seed is for rows that are sorted.
     order = np.arange(rows) if seed is None else np.random.default_rng(seed).permutation(rows)
     return order[: rows // 2], order[rows // 2 :]
 
 
 def lead_of_best(table: Floats) -> Floats:
     """How far the largest value of each row is ahead of the second largest, which is 0 if there is only one."""
+    # The column of zeros is the second best of a single code.
     ordered = np.sort(np.hstack([np.zeros((len(table), 1)), table]), axis=1)
     return np.asarray(ordered[:, -1] - ordered[:, -2])
 

@@ -120,7 +120,9 @@ def kernel_ridge_r2(
     # Factorisations this small gain little from threads, and on a busy machine threads cost ten times the CPU time.
     with threadpool_limits(1, user_api="blas"):
         latents, codes = measure(rows.z_fit), measure(rows.h_fit)
+        # Distances do not depend on γ: they are computed once for the whole grid and all folds.
         distances = _affinity(codes.columns, codes.columns, kernel)
+        # A single point needs no cross-validation, which costs several times the fit.
         if len(alphas) * len(grid) > 1:
             cv_r2 = _cross_validate(distances, latents.columns, kernel, alphas, grid, folds)
             choice = _choice(cv_r2, latents.moving, per_latent)
@@ -154,6 +156,7 @@ def coordinate_correlation(z: Floats, h: Floats, *, max_rows: int, seed: int) ->
         code, latents = h[:, j : j + 1], z[:, moving]
         result = kernel_ridge_r2(latents[fit], code[fit], test=(latents[score], code[score]), max_rows=max_rows)
         true, predicted = standardized(result.true).columns, standardized(result.predicted).columns
+        # A prediction that runs against the latent on held-out rows has learnt nothing, and counts 0.
         matrix[moving, j] = np.maximum(np.einsum("ij,ij->j", true, predicted) / len(true), 0)
     return matrix
 
@@ -190,6 +193,7 @@ def _dual(gram: Floats, targets: Floats, alpha: float) -> Floats:
     ridge = gram.copy()
     ridge.flat[:: len(gram) + 1] += alpha
     try:
+        # Cholesky's factors take half the time of a general solver, and fail if the matrix is not positive definite.
         return np.asarray(cho_solve(cho_factor(ridge, lower=True, overwrite_a=True), targets))
     except LinAlgError as error:
         raise UserError(f"alpha = {alpha} is too small for these codes: the kernel matrix is singular.") from error

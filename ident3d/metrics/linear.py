@@ -82,6 +82,7 @@ def affine_map(z: Floats, h: Floats) -> tuple[Floats, Floats]:
 def unexplained(true: Floats, predicted: Floats) -> Floats:
     """Residual sum of squares / centred sum of squares per column; NaN where the true column is constant."""
     target = standardized(true)
+    # In units of the true column's deviation, so that no square overflows.
     residual = (true - predicted) / target.scale
     fraction = np.asarray(np.einsum("ij,ij->j", residual, residual) / len(true))
     fraction[~target.moving] = np.nan
@@ -198,6 +199,7 @@ def orthogonal_residual(z: ArrayLike, h: ArrayLike, *, scale: bool = True, cente
     latents, codes = pair(z, h)
     if center:
         check_varies(varies(latents))
+    # An orthogonal map needs as many columns on both sides.
     width = max(latents.shape[1], codes.shape[1])
     z_mean = latents.mean(axis=0) if center else np.zeros(latents.shape[1])
     h_mean = codes.mean(axis=0) if center else np.zeros(codes.shape[1])
@@ -205,7 +207,7 @@ def orthogonal_residual(z: ArrayLike, h: ArrayLike, *, scale: bool = True, cente
     z_size = float(np.abs(z_wide).max())
     if z_size == 0:
         raise UserError("Every latent is zero, so there is nothing to identify.")
-    # in units of the largest value, so that no square overflows; the same units for both if s is fixed
+    # In units of the largest value, so that no square overflows; the same units for both if s is fixed.
     h_size = (float(np.abs(h_wide).max()) or 1.0) if scale else z_size
     z_wide, h_wide = z_wide / z_size, h_wide / h_size
     # The Procrustes problem: Q = UVᵀ turns the codes onto the latents as well as any orthogonal map can.

@@ -113,6 +113,7 @@ def periodic_r2(
         1.0
     """
     rows = rows_to_use(z, h, test, split, seed)
+    # An angle jumps at the end of its period, which no linear map can follow; its point on the circle does not.
     if code_period is not None:
         embed = [_on_circles(codes, code_period) for codes in (rows.h_fit, rows.h)]
         rows = rows._replace(h_fit=embed[0], h=embed[1])
@@ -121,6 +122,7 @@ def periodic_r2(
         check_rows("Periodic R²", count, codes)
     weights, offset = affine_map(_on_circles(rows.z_fit, period), rows.h_fit)
     true = _on_circles(rows.z, period)
+    # Cosine and sine are summed together, so that the score does not depend on where an angle is 0.
     missed = np.square(true - rows.h @ weights - offset).sum(axis=0).reshape(-1, 2).sum(axis=1)
     total = np.square(true - true.mean(axis=0)).sum(axis=0).reshape(-1, 2).sum(axis=1)
     moving = varies(rows.z)
@@ -137,6 +139,7 @@ def squared_correlation(z: Floats, h: Floats, kinds: Sequence[Kind]) -> Floats:
     squared = np.square(correlation_matrix(z, h))
     for i, kind in enumerate(kinds):
         if is_periodic(kind):
+            # Mardia's R² is that of the code on cosine and sine; least squares also copes with constant columns.
             points = circle(z[:, i], float(kind))
             weights, offset = affine_map(h, points)
             codes = standardized(h)
@@ -156,6 +159,7 @@ def _fisher_lee(a: Floats, b: Floats) -> Floats:
 
 
 def _jammalamadaka(a: Floats, b: Floats) -> Floats:
+    # The mean direction is that of the mean point: a plain mean of angles depends on where they are cut.
     left, right = (np.sin(x - np.angle(np.exp(1j * x).mean(axis=0))) for x in (a, b))
     bottom = np.sqrt(np.outer(np.square(left).sum(axis=0), np.square(right).sum(axis=0)))
     return np.asarray(np.divide(left.T @ right, bottom, out=np.zeros_like(bottom), where=bottom > 1e-12 * len(a)))

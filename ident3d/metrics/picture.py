@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 FORMATS = (".png", ".pdf", ".svg")
 MOST_NUMBERS = 400  # cells up to which the values are written out
-MOST_LEVEL_NAMES, LONGEST_LEVEL_NAME = 12, 4  # beyond these the code names stand upright
+# More or longer names than these would run into one another, so they stand upright.
+MOST_LEVEL_NAMES, LONGEST_LEVEL_NAME = 12, 4
 
 
 def correlation_picture(
@@ -85,6 +86,7 @@ def correlation_figure(
     axes.set_title(f"Correlation, MCC {result.score:.3f}", fontsize=10)
     if written:
         for (i, j), value in np.ndenumerate(result.correlation):
+            # The ends of the colour map are dark and its middle is pale.
             shade = "white" if abs(value) > 0.6 else "black"
             axes.text(j, i, f"{value:.2f}".replace("-", "−"), ha="center", va="center", fontsize=7, color=shade)
     for i, j in enumerate(result.assignment):

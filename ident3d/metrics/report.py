@@ -57,10 +57,12 @@ class Report:
         if detail:
             rows = [[name, *("-" if np.isnan(x) else f"{x:.3f}" for x in values)] for name, values in detail.items()]
             rows.insert(0, ["per latent", *self.latent_names])
+            # Many latents are cut into several tables, so that no line is too wide.
             step = max(1, (WIDTH - 22) // max(8, *(len(name) + 2 for name in self.latent_names)))
             for start in range(1, len(self.latent_names) + 1, step):
                 lines += ["", *_aligned([[row[0], *row[start : start + step]] for row in rows], left={0})]
         if self.left_out:
+            # Scores with the same reason share a line: without classes or kinds there are several.
             reasons = list(dict.fromkeys(self.left_out.values()))
             named = [", ".join(name for name, why in self.left_out.items() if why == reason) for reason in reasons]
             lines += ["", "left out"]

@@ -72,11 +72,12 @@ def bootstrap(
     check_rows("A bootstrap", *codes.shape)
     moving = varies(latents)
     check_varies(moving)
-    # units of each side's widest column: no score here depends on a common scale of the codes or of the latents
+    # Units of each side's widest column: no score here depends on a common scale of the codes or of the latents.
     spread = np.concatenate([scale / scale.max() for scale in (_deviations(codes), _deviations(latents[:, moving]))])
     columns = standardized(np.hstack([codes, latents[:, moving]])).columns
     by_rank = {name: name == "mcc_spearman" for name in scores}
     covariance: dict[bool, Floats] = {}
+    # Values and ranks are resampled once each, and every score reads the same resamples.
     for ranks in set(by_rank.values()):
         draw = rank_covariances if ranks else covariances
         covariance[ranks] = np.concatenate(list(draw(columns, resamples, seed)))
@@ -178,6 +179,7 @@ def draw_counts(rows: int, resamples: int, seed: int, width: int = 1) -> Iterato
     step = max(1, DRAWS_AT_ONCE // (rows * width))
     for start in range(0, resamples, step):
         count = min(step, resamples - start)
+        # Each resample has a range of numbers to itself, so that one call counts the draws of all.
         draws = generator.integers(rows, size=(count, rows)) + rows * np.arange(count)[:, None]
         yield np.bincount(draws.ravel(), minlength=count * rows).reshape(count, rows)
 
@@ -189,6 +191,7 @@ def resampled_means(
     for counts in draw_counts(len(rows), resamples, seed):
         total: Any = 0.0
         for start in range(0, len(rows), ROWS_AT_ONCE):
+            # Products of all columns for all rows at once would need gigabytes.
             block = slice(start, start + ROWS_AT_ONCE)
             total = total + counts[:, block].astype(np.float64) @ expand(rows[block])
         yield np.asarray(total / len(rows))
@@ -197,6 +200,7 @@ def resampled_means(
 def covariances(columns: Floats, resamples: int, seed: int) -> Iterator[Floats]:
     """Covariance matrices (some resamples, p, p) of columns that are standardised over all rows."""
     p = columns.shape[1]
+    # The matrices are symmetric: half of the products is enough.
     upper = np.triu_indices(p)
     for means in resampled_means(
         columns, resamples, seed, lambda block: np.hstack([block, block[:, upper[0]] * block[:, upper[1]]])
@@ -218,6 +222,7 @@ def rank_covariances(columns: Floats, resamples: int, seed: int) -> Iterator[Flo
         ranks = np.empty((len(counts), n, p))
         for j in range(p):
             ordered = columns[order[:, j], j]
+            # Equal values share the rank in the middle of their run; these are the ends of the runs.
             last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
             ends = np.cumsum(counts[:, order[:, j]], axis=1)[:, last]
             middle = (ends + np.hstack([np.zeros((len(counts), 1), dtype=np.int64), ends[:, :-1]])) / (2 * n) - 0.5
@@ -248,6 +253,7 @@ def _mcc(covariance: Floats, k: int, spread: Floats) -> tuple[Floats, Floats]:
 def _explained(covariance: Floats, k: int) -> Floats:
     """R² (resamples, d) = r_iᵀ R⁻¹ r_i, from the correlations R of the codes and r_i of codes with latent i."""
     correlation = _correlations(covariance)
+    # Codes may be linearly dependent, in a resample of few different rows above all; a plain inverse would fail.
     inner = np.linalg.pinv(correlation[:, :k, :k], rcond=1e-10, hermitian=True)
     cross = correlation[:, :k, k:]
     return np.asarray(np.clip(np.einsum("bki,bkl,bli->bi", cross, inner, cross, optimize=True), 0, 1))

@@ -28,6 +28,7 @@ def plain(value: Any) -> Any:
     """`value` in terms JSON knows: arrays become lists, NaN and infinity become None."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
+    # JSON knows neither NaN nor infinity, and strict readers refuse Python's spelling of them.
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

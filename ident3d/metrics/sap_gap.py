@@ -96,6 +96,7 @@ def sap_discrete(
     if standardize:
         scale = standardized(fit)
         fit, scored = scale.columns, (scored - scale.mean) / scale.scale
+    # A factor with one fitted level has no classifier; it is left out as a constant one is.
     moving = np.array([np.unique(labels).size > 1 for labels in data.levels_fit.T])
     matrix = np.zeros((data.levels.shape[1], fit.shape[1]))
     for i in np.flatnonzero(moving):

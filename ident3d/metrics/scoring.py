@@ -94,6 +94,7 @@ def score(
     chosen, named = choose_scores(metrics)
     if resamples:
         check_request(resamples, level)
+    # Scikit-learn takes no larger seeds.
     if not 0 <= seed < 2**32:
         raise UserError(f"seed must be between 0 and 2**32 - 1; it is {seed}.")
     # What was given must be sound, or its mistake would hide among the scores that are left out
@@ -110,8 +111,10 @@ def score(
     scores: dict[str, Score] = {}
     left_out = {name: "not a default; ask for it by name or for all scores" for name in CATALOGUE if name not in chosen}
     cpu_seconds: dict[str, float] = {}
+    # The report's picture shows this matching, also if MCC is not among the scores.
     matching = mcc(latents, codes)
     for name in chosen:
+        # CPU time and not the clock, which other work on the machine would change.
         start = time.process_time()
         # A score of a group that cannot be computed is left out with its reason; one that was named is an error.
         try:

@@ -117,9 +117,11 @@ def _on_factor(
     if name == "uniform" and widths is None and isinstance(space, Box | Sphere):
         if len(moving) == space.dim:
             return c.Uniform(space)
+        # A window of twice the box reaches every point from every anchor, so the draw does not depend on z.
         widths = (2 * (space.high - space.low),) * space.dim if isinstance(space, Box) else None
     if widths is None:
         raise UserError(f"The conditional {name} needs its width sigma.")
+    # A scale of 0 marks a coordinate that stays.
     scale = tuple(width if k in moving else 0.0 for k, width in enumerate(widths))
     return c.Coordinatewise(space, _family(name, p), scale)
 

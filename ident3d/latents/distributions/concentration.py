@@ -27,6 +27,7 @@ def relative_density(p: Marginal, z: Float64) -> Float64:
         return density
     if isinstance(made, Coordinatewise) and isinstance(made.space, Box):
         box, scale = made.space, np.array(made.scale)
+        # All coordinates are independent around the centre, so the ratio is a product.
         centre = np.array(box.centre)
         within = made.family.mass((box.high - centre) / scale)
         ratio = made.family.density((z - centre) / scale) / (scale * within) * (box.high - box.low)
@@ -41,6 +42,7 @@ def _log_mean_exp(dim: int, kappa: float) -> float:
         return 0.0
     nu = dim / 2 - 1
     bessel = special.ive(nu, kappa)
+    # For a small κ in many dimensions I_ν underflows, and its logarithm would be infinite.
     if bessel == 0:
         raise UserError(f"The concentration {kappa:g} is too small for {dim} dimensions to be told from 0.")
     return float(special.gammaln(nu + 1) + nu * np.log(2 / kappa) + np.log(bessel) + kappa)

@@ -54,6 +54,7 @@ class Coordinatewise(Transform):
     def transform(self, z: Array, u: Array) -> Array:
         xp = array_namespace(z, u)
         moves = constant(self.scale, z) > 0
+        # A coordinate that stays has scale 0: 1 stands in for it, so that nothing is divided by 0.
         scale = xp.where(moves, constant(self.scale, z), constant(1.0, z))
         if not isinstance(self.space, Box):
             moved = xp.where(moves, z + scale * self.family.quantile(inside(2 * u - 1)), z)
@@ -91,6 +92,7 @@ class VonMisesFisher(Transform):
     def transform(self, z: Array, u: Array) -> Array:
         xp = array_namespace(z, u)
         table = tables.von_mises_fisher_angle(self.space.dim, self.kappa)
+        # The table is indexed by normal scores, in which the angle is smooth up to the far tails.
         theta = tables.look_up(table, -tables.LAST_SCORE, normal_variates(u[..., :1]))
         around = xp.sin(theta) * _unit(normal_variates(u[..., 1:]))
         # H = 1 - 2 v vᵀ/|v|² with v = e₁ ± z carries e₁ to ∓z; the sign that does not cancel keeps v long.
@@ -119,7 +121,9 @@ class RejectedNormal:
         """Each row takes the first kept of its candidates; a round costs about as many as z has rows."""
         xp = array_namespace(z)
         n, dim = z.shape
+        # A copy, since rows are written into it as their draws are kept.
         result, pending = z + 0, xp.arange(n, device=device(z))
+        # The number of rounds is bounded: settings that keep hardly any draw end with a sentence.
         for _ in range(10_000):
             rows = int(pending.shape[0])
             if rows == 0:

@@ -11,7 +11,8 @@ from ident3d.latents.distributions.conditionals import Conditional, Coordinatewi
 from ident3d.latents.distributions.spaces import Box, Product, Space, Sphere, Unbounded
 from ident3d.latents.distributions.special import Float64
 
-ANCHORS = 1000  # quantiles of each latent's anchors that stand for all of them
+# So many quantiles of a latent's anchors stand for all of them.
+ANCHORS = 1000
 DRAWS = 200_000
 
 
@@ -47,6 +48,7 @@ def _on_a_line(conditional: Conditional) -> TypeGuard[Coordinatewise]:
 
 def _line_cdf(conditional: Coordinatewise, k: int, delta: Float64, anchors: ArrayLike | None) -> Float64:
     space, scale, mass = conditional.space, conditional.scale[k], conditional.family.mass
+    # A coordinate that stays has no difference: its distribution is a step at 0.
     if scale == 0:
         return np.where(delta >= 0, 1.0, 0.0)
     if not isinstance(space, Box):
@@ -56,6 +58,7 @@ def _line_cdf(conditional: Coordinatewise, k: int, delta: Float64, anchors: Arra
     z = space.low + (space.high - space.low) * middle
     if anchors is not None:
         z = np.quantile(np.asarray(anchors, np.float64)[:, k], middle)
+    # An anchor near a bound is cut off on one side, so each has two reaches of its own.
     up, down = (space.high - z) / scale, (z - space.low) / scale
     step = delta[:, None] / scale
     inside: Float64 = (mass(np.minimum(step, up)) + mass(np.minimum(step, down))) / (mass(up) + mass(down))

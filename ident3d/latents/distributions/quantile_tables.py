@@ -14,7 +14,8 @@ from scipy import special
 
 from ident3d.latents.distributions.special import Array, Float64, constant
 
-LAST_SCORE = 8.5  # Φ(-8.5) = 1e-17, below what a uniform variate in float64 can ask for
+# Φ(-8.5) = 1e-17 lies below what a uniform variate in float64 can ask for.
+LAST_SCORE = 8.5
 KNOTS = 4096
 _NODES, _WEIGHTS = special.roots_legendre(8)
 

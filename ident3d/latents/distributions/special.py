@@ -32,5 +32,6 @@ def normal_variates(u: Array) -> Array:
 def inside(t: Array) -> Array:
     """t clipped to the last number before ±1, where quantile functions are still finite."""
     xp = array_namespace(t)
+    # This is the largest number below 1 of the type at hand: float32 ends earlier than float64.
     limit = 1 - xp.finfo(t.dtype).eps / 2
     return xp.clip(t, -limit, limit)

@@ -26,6 +26,7 @@ SQRT_2PI = 2.5066282746310002
 
 def polynomial(x: Float64, coefficients: Sequence[float]) -> Float64:
     """c[0] + c[1] x + c[2] x² + …, by Horner's rule."""
+    # The rule fixes the order of the operations, and with it the last bit.
     total = np.full_like(x, coefficients[-1])
     for c in reversed(coefficients[:-1]):
         total = total * x + c
@@ -54,8 +55,10 @@ def sin_cos(x: ArrayLike) -> tuple[Float64, Float64]:
     """(sin x, cos x) for |x| up to a million."""
     x = np.asarray(x, np.float64)
     quarter = np.rint(x / HALF_PI)
+    # Subtracted in two parts: the first product is exact, so the difference keeps its digits.
     r = (x - quarter * HALF_PI_PARTS[0]) - quarter * HALF_PI_PARTS[1]
     sin, cos = r * polynomial(r * r, _SIN), polynomial(r * r, _COS)
+    # Which quarter it was decides which series is the sine, and the signs.
     turn = quarter.astype(np.int64) % 4
     odd = turn % 2 == 1
     return (
@@ -67,6 +70,7 @@ def sin_cos(x: ArrayLike) -> tuple[Float64, Float64]:
 def exp(x: ArrayLike) -> Float64:
     """eˣ for |x| ≤ 700."""
     x = np.asarray(x, np.float64)
+    # eˣ = 2ⁿ eʳ with |r| ≤ ln 2 / 2, where the series is short; 2ⁿ is exact.
     doublings = np.rint(x / sum(LN2_PARTS))
     r = (x - doublings * LN2_PARTS[0]) - doublings * LN2_PARTS[1]
     return np.ldexp(polynomial(r, _EXP), doublings.astype(np.int32))
@@ -85,6 +89,7 @@ def atan2(y: ArrayLike, x: ArrayLike) -> Float64:
     """The angle of (x, y) in [-π, π], 0 at the origin."""
     y, x = np.broadcast_arrays(np.asarray(y, np.float64), np.asarray(x, np.float64))
     low, high = np.minimum(np.abs(x), np.abs(y)), np.maximum(np.abs(x), np.abs(y))
+    # The smaller over the larger keeps t within 1; at the origin 0/1 gives the angle 0.
     t = low / np.where(high == 0, 1.0, high)
     # arctan t = π/6 + arctan((√3 t - 1)/(√3 + t)) brings t below tan π/12, where the series is short.
     far = t > 2 - np.sqrt(3.0)
@@ -98,6 +103,7 @@ def atan2(y: ArrayLike, x: ArrayLike) -> Float64:
 def normal_cdf(x: ArrayLike) -> Float64:
     """Φ(x) = P(N(0, 1) ≤ x); small values keep their relative precision (to x = -37)."""
     x = np.asarray(x, np.float64)
+    # Just beyond 37 the tail leaves the range of normal float64 numbers.
     z = np.minimum(np.abs(x), 37.0)
     density = exp(-0.5 * z * z) / SQRT_2PI
     # Near the middle Φ(z) = ½ + φ(z) (z + z³/3 + z⁵/15 + …), and beyond 3 Laplace's continued fraction of Mills' ratio.
@@ -142,6 +148,7 @@ def normal_quantile(p: ArrayLike) -> Float64:
     square = np.where(middle, 0.180625 - q * q, 0.0)
     inner = q * polynomial(square, _MIDDLE[0]) / polynomial(square, _MIDDLE[1])
     r = np.sqrt(-log(np.where(middle, 0.5, np.minimum(p, 1 - p))))
+    # Clamped to its own range, each quotient stays finite where the other one is chosen.
     near, far = np.minimum(r, 5.0) - 1.6, np.maximum(r, 5.0) - 5.0
     outer = np.where(
         r <= 5.0,

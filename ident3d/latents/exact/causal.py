@@ -17,7 +17,8 @@ from ident3d.errors import UserError, unknown
 from ident3d.latents.exact.formula import Formula
 from ident3d.latents.exact.names import CLASSES, NAMES
 
-FARTHEST_MEAN: Final = 30.0  # standard deviations outside the range, where Φ still has all its digits
+# In standard deviations outside the range: as far out as this Φ still has all its digits.
+FARTHEST_MEAN: Final = 30.0
 LARGEST_FILE: Final = 100_000  # bytes
 
 
@@ -86,9 +87,11 @@ class CausalModel:
                 raise unknown("latent", name, NAMES)
         model = cls(classes, {name: _node(name, tables.get(name, {}), classes) for name in NAMES})
         try:
+            # Sorting is the test for cycles, and names the latents of one.
             model._sorter().prepare()
         except CycleError as error:
             raise UserError(f"The graph has a cycle: {' → '.join(reversed(error.args[1]))}.") from None
+        # A mean far outside the range leaves no probability within it, and every draw would lie on the bound.
         ranges = {name: (node.low, node.high) for name, node in model.nodes.items()}
         for name, node in model.nodes.items():
             for mean in node.means:
@@ -140,6 +143,7 @@ def load_model(path: Path) -> CausalModel:
         [('x', 'y')]
     """
     try:
+        # The size is checked before reading, so that a wrong path cannot fill the memory.
         if path.stat().st_size > LARGEST_FILE:
             raise UserError(f"{path} is too large for a graph file ({LARGEST_FILE // 1000} kB at most).")
         text = path.read_text("utf-8")
@@ -208,6 +212,7 @@ def _means(name: str, given: Any, classes: tuple[str, ...]) -> tuple[Formula, ..
     if missing := [c for c in classes if c not in given]:
         raise UserError(f"The mean of {name} says nothing of the class {missing[0]}.")
     means = tuple(_formula(name, given[c]) for c in classes)
+    # Equal means for all classes are kept as one, so that they are computed and written once.
     return means[:1] if len(set(means)) == 1 else means
 
 

@@ -54,8 +54,10 @@ def _mean(model: CausalModel, node: Node, latents: Mapping[str, Float64], classe
 def _truncated_normal(node: Node, mean: Float64, u: Float64) -> Float64:
     """μ + sd Φ⁻¹(Φ(a) + u (Φ(b) - Φ(a))) with a, b the range's ends, mirrored where the range is in the upper tail."""
     a, b = (node.low - mean) / node.sd, (node.high - mean) / node.sd
+    # In the upper tail Φ is 1 up to a few last digits; in the lower one it keeps all of them.
     mirrored = a + b > 0
     a, b = np.where(mirrored, -b, a), np.where(mirrored, -a, b)
     low, high = normal_cdf(a), normal_cdf(b)
-    score = normal_quantile(np.minimum(low + u * (high - low), 1 - 2.0**-53))  # rounding must not reach 1
+    # Rounding must not reach 1, where the quantile is infinite.
+    score = normal_quantile(np.minimum(low + u * (high - low), 1 - 2.0**-53))
     return np.clip(mean + node.sd * np.where(mirrored, -score, score), node.low, node.high)

@@ -48,6 +48,7 @@ class Formula:
 
 @lru_cache
 def _tree(text: str) -> ast.expr:
+    # The length is bounded before parsing, because deep nesting exhausts the parser itself.
     if len(text) > LONGEST:
         raise UserError(f"A formula has at most {LONGEST} characters, not {len(text)}.")
     try:
@@ -58,6 +59,7 @@ def _tree(text: str) -> ast.expr:
     return tree
 
 
+# This is the only gate: what is not listed here is refused, so that no name or call of Python's gets further.
 def _check(node: ast.expr, text: str) -> None:
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool) and abs(value) < 1e6:
@@ -120,6 +122,7 @@ def _bounds(node: ast.expr, ranges: Mapping[str, tuple[float, float]]) -> tuple[
             if isinstance(op, ast.Sub):
                 return a - d, b - c
             if isinstance(op, ast.Div):
+                # `_check` has made sure that the divisor is a number other than 0.
                 c, d = 1 / d, 1 / c
             corners = [a * c, a * d, b * c, b * d]
             return min(corners), max(corners)
@@ -127,6 +130,7 @@ def _bounds(node: ast.expr, ranges: Mapping[str, tuple[float, float]]) -> tuple[
             low, high = _bounds(argument, ranges)
             if not max(-low, high) <= FARTHEST_ANGLE:
                 raise UserError(f"The {function} of an angle beyond {FARTHEST_ANGLE:g} is refused.")
+            # Without knowing where the angle turns, [-1, 1] is what always holds.
             wave = math.sin if function == "sin" else math.cos
             return (wave(low), wave(low)) if low == high else (-1.0, 1.0)
     raise AssertionError(ast.dump(node))

@@ -17,7 +17,8 @@ def hue_to_rgb(hue_angle: ArrayLike, saturation: float, *, wrapped: bool = False
     sextants = 6.0 * (np.asarray(hue_angle, dtype=np.float64) / (2.0 * np.pi))
     if wrapped:
         sextants = 6.0 * ((sextants / 6.0) % 1.0)
-    whole = np.trunc(sextants)  # colorsys truncates towards zero, so the fraction of a negative hue is negative
+    # As colorsys does: it truncates towards zero, so that the fraction of a negative hue is negative.
+    whole = np.trunc(sextants)
     fraction = sextants - whole
     v = np.ones_like(sextants)
     p = v - saturation

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from ident3d.errors import UserError
 
 SPLITS: Final = ("train", "test")
-WORDS_PER_IMAGE: Final = 16  # of 64 bits each; a multiple of the four that one step of the counter gives
+# Of 64 bits each: a multiple of the four that one step of the counter gives, and more than any world needs.
+WORDS_PER_IMAGE: Final = 16
 _PURPOSES: Final = ("latents", "noise")
 
 
@@ -23,6 +24,7 @@ def _key(seed: int, split: str, purpose: str) -> int:
         raise UserError(f"There is no split {split!r}; the splits are {' and '.join(SPLITS)}.")
     if not 0 <= operator.index(seed) < 2**64:
         raise UserError(f"The seed must be a whole number from 0 to 2**64 - 1, not {seed}.")
+    # The stream's number lies above the 64 bits of the seed, so that no two keys are equal.
     return int(seed) + ((SPLITS.index(split) + len(SPLITS) * _PURPOSES.index(purpose)) << 64)
 
 
@@ -30,6 +32,7 @@ def words(seed: int, split: str, start: int, count: int) -> NDArray[np.uint64]:
     """The random words of images start … start+count-1, shape (count, WORDS_PER_IMAGE)."""
     if start < 0 or count < 0:
         raise UserError(f"Images are numbered from 0, so {count} images from number {start} cannot be drawn.")
+    # The counter starts at the first image's words: each of its steps gives four.
     philox = np.random.Philox(key=_key(seed, split, "latents"), counter=start * (WORDS_PER_IMAGE // 4))
     return np.asarray(philox.random_raw(count * WORDS_PER_IMAGE), np.uint64).reshape(count, WORDS_PER_IMAGE)
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from ident3d.errors import UserError
 from ident3d.loaders.format.files import write_json
 from ident3d.training.experiments.experiment import Row, Variant
-from ident3d.training.loop.recorded import with_new_names
+from ident3d.training.loop.run_folder import with_new_names
 
 RESULT_FILE: Final = "result.json"
 AnyVariant = TypeVar("AnyVariant", bound=Variant[Any], covariant=True)

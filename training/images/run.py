@@ -1,6 +1,5 @@
 """A run's folder: ``run.json`` says what was asked for, on which data, by which versions, where."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,14 @@ from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.loaders.folders.folder import Description, read_description
-from ident3d.loaders.format.files import write_json
 from ident3d.training.encoders.image_encoder import Encoder, encoder
 from ident3d.training.encoders.output_spaces import output_space
 from ident3d.training.images.settings import Settings, moving_latents
 from ident3d.training.loop import checkpoint
-from ident3d.training.loop.recorded import digest, with_new_names
+from ident3d.training.loop.run_folder import digest, record_of, with_new_names, write_record
 from ident3d.training.views.pixels import Pixels
 
-RUN_FILE = "run.json"
-FORMAT, FORMAT_VERSION = "ident3d-run", 1
+KIND = "ident3d-run"
 
 
 @dataclass(frozen=True)
@@ -63,28 +60,15 @@ def data_facts(path: Path, description: Description) -> dict[str, Any]:
 
 def write_run(run: Run) -> None:
     """Write ``run.json`` into the run's folder."""
-    s = run.pixels
-    content: dict[str, object] = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "settings": run.settings.as_dict(),
-        "data": run.data,
-        "pixels": {"mean": list(s.mean), "std": list(s.std)},
-        "dtype": run.dtype,
-        "facts": run.facts,
-    }
-    write_json(run.path / RUN_FILE, content)
+    pixels = {"mean": list(run.pixels.mean), "std": list(run.pixels.std)}
+    content = {"settings": run.settings.as_dict(), "data": run.data, "pixels": pixels}
+    write_record(run.path, KIND, content | {"dtype": run.dtype, "facts": run.facts})
 
 
 def open_run(path: Path | str) -> Run:
     """Read ``run.json``, every field checked."""
     path = Path(path)
-    if not (path / RUN_FILE).is_file():
-        raise UserError(f"{path} is not a run's folder: it has no {RUN_FILE}.")
-    try:
-        content = json.loads((path / RUN_FILE).read_text(encoding="utf-8"))
-        if content["format"] != FORMAT or content["format_version"] != FORMAT_VERSION:
-            raise UserError(f"{path / RUN_FILE} has another format than this ident3d reads.")
+    with record_of(path, KIND) as content:
         settings = Settings.from_dict(content["settings"])
         mean, std = (tuple(map(float, content["pixels"][name])) for name in ("mean", "std"))
         data, facts = content["data"], content["facts"]
@@ -96,10 +80,6 @@ def open_run(path: Path | str) -> Run:
         wanted = {"path": str, "n": int, "size": int, "shards_sha256": str}
         if not all(isinstance(data[name], kind) for name, kind in wanted.items()) or not isinstance(facts, dict):
             raise TypeError("its data are of a wrong kind")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"{path / RUN_FILE} is no valid record of a run: {error!r}.") from None
     return Run(path, settings, data, Pixels(mean, std, settings.size), dtype, facts)
 
 

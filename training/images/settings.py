@@ -5,7 +5,7 @@ from typing import Any, get_type_hints
 
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
-from ident3d.training.loop.recorded import with_new_names
+from ident3d.training.loop.run_folder import with_new_names
 from ident3d.training.loop.steps import SCHEDULES
 from ident3d.training.losses.choice import ALPHA, check_loss, check_name, check_ranges, power_of
 from ident3d.training.views.choice import augmentation

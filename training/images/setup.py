@@ -1,8 +1,9 @@
 """The set-up of a training: a run is started or resumed, and its parts are built."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,7 @@ from ident3d.loaders.batches.loader import Loader, make_loader
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.folders.folder import differences, is_dataset, local_copy
-from ident3d.loaders.format.files import remove_partial_files
-from ident3d.loaders.stores.lease import Lease, lease
+from ident3d.loaders.stores.lease import Lease
 from ident3d.training.encoders.image_encoder import Encoder, parameter_groups
 from ident3d.training.encoders.output_spaces import OutputSpace
 from ident3d.training.images.run import Run, data_facts, default_name, new_encoder, new_pairs, open_run
@@ -25,10 +25,11 @@ from ident3d.training.images.which_dataset import training_folder
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.devices import Rank, agreed, circumstances, on_device
 from ident3d.training.loop.dtype import check_dtype, choose_dtype
+from ident3d.training.loop.run_folder import held_folder
 from ident3d.training.losses.objective import Objective
 from ident3d.training.views.choice import augmentation
 from ident3d.training.views.pixels import Pixels
-from ident3d.training.views.views import AugmentedViews, ImageViews, MakeViews, PairViews
+from ident3d.training.views.views import MakeViews, augmented_views, image_views, pair_views
 
 # The rate of Λ̂, as in the papers, unless the run's own is higher.
 LAMBDA_LR = 1e-3
@@ -89,29 +90,13 @@ def start_or_resume(
     folder = Path(out) if out else data_root(root) / "runs" / default_name(settings, path)
     if is_dataset(folder):
         raise UserError(f"{folder} is a dataset; give the run another folder by --out.")
-    facts, made = data_facts(path, description), not folder.exists()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        holding = lease(folder) if here.first else nullcontext()
-    except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
-    try:
-        with holding as held:
-            if here.first:
-                remove_partial_files(folder)  # a run that was killed while it saved leaves one
-            resumed = None
-            # Only the lease's holder may ask for a checkpoint: another process may have written one until then.
-            if (folder / checkpoint.CHECKPOINT_FILE).exists():
-                if not resume:
-                    raise UserError(f"{folder} holds a run already; go on with --resume, or choose another --out.")
-                resumed = open_run(folder)
-                check_same(resumed, settings, facts)
-            yield TrainingRequest(folder, images, facts, settings, resumed, held)
-    finally:
-        # A run that was refused leaves no folder behind; one that holds something is not removed.
-        if made:
-            with suppress(OSError):
-                folder.rmdir()
+    facts, resumed = data_facts(path, description), None
+    with held_folder(folder, first=here.first) as held:
+        # Only the lease's holder may ask for a checkpoint: another process may have written one until then.
+        if checkpoint.to_resume(folder, resume):
+            resumed = open_run(folder)
+            check_same(resumed, settings, facts)
+        yield TrainingRequest(folder, images, facts, settings, resumed, held)
 
 
 def check_same(run: Run, settings: Settings, data: dict[str, Any]) -> None:
@@ -180,8 +165,10 @@ def restore(work: Parts, here: Rank) -> int:
 def views_for(s: Settings, pixels: Pixels, generator: torch.Generator) -> MakeViews:
     """Return what makes the encoder's views of a batch: pairs, augmentations, or the images as they are."""
     if s.supervised:
-        return ImageViews(pixels)
-    return AugmentedViews(pixels, augmentation(s.augment), generator) if s.images_alone else PairViews(pixels)
+        return partial(image_views, pixels)
+    if s.images_alone:
+        return partial(augmented_views, pixels, augmentation(s.augment), generator)
+    return partial(pair_views, pixels)
 
 
 def dtype_here(s: Settings, model: Encoder, pixels: Pixels, device: torch.device) -> str:

@@ -7,7 +7,7 @@ because each step seeds the generators from (seed, step, rank).
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import safetensors.torch
 import torch
@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 from ident3d.errors import UserError
 from ident3d.loaders.format.files import write_atomically
 
+State: TypeAlias = dict[str, Any]
 CHECKPOINT_FILE = "checkpoint.safetensors"
 MODEL, OBJECTIVE, OPTIMISER = "model.", "objective.", "optimiser."
 # what Adam keeps for each parameter
@@ -30,20 +31,15 @@ class Checkpoint:
 
     step: int
     tensors: dict[str, Tensor]
-    loader: dict[str, Any]
-    scaler: dict[str, Any]
+    loader: State
+    scaler: State
 
     def part(self, prefix: str) -> dict[str, Tensor]:
         return {name.removeprefix(prefix): value for name, value in self.tensors.items() if name.startswith(prefix)}
 
 
 def state_of(
-    step: int,
-    model: nn.Module,
-    objective: nn.Module,
-    optimiser: Optimizer,
-    loader: dict[str, Any],
-    scaler: dict[str, Any],
+    step: int, model: nn.Module, objective: nn.Module, optimiser: Optimizer, loader: State, scaler: State
 ) -> Checkpoint:
     """Return what a checkpoint keeps of a run's parts."""
     tensors = {MODEL + name: value for name, value in model.state_dict().items()}
@@ -70,6 +66,14 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
             f"The checkpoint of step {checkpoint.step:,} cannot be written to {folder} ({error.strerror}); {kept}. "
             "Make room, and go on with --resume."
         ) from error
+
+
+def to_resume(folder: Path, resume: bool) -> bool:
+    """Return whether the folder holds a run to go on with. Raise UserError if it does and `resume` is not set."""
+    found = (folder / CHECKPOINT_FILE).exists()
+    if found and not resume:
+        raise UserError(f"{folder} holds a run already; go on with --resume, or choose another --out.")
+    return found
 
 
 def load(folder: Path) -> Checkpoint:

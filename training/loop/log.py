@@ -24,7 +24,7 @@ class Log:
     """metrics.jsonl and the bar of a run that stands at step `first`; lines of steps to be done again are dropped."""
 
     def __init__(self, folder: Path | None, first: int, steps: int, *, show: bool, tensorboard: bool) -> None:
-        self.folder, self.step, self.noted = folder, first, False
+        self.folder, self.step = folder, first
         self.clock, self.cpu = time.perf_counter(), time.process_time()
         self.bar = progress_bar(steps, "steps", initial=first, show=show and folder is not None)
         self.board = board(folder) if tensorboard and folder else None
@@ -55,12 +55,6 @@ class Log:
         """Write a sentence above the bar."""
         if self.folder:
             self.bar.write(f"Note: {sentence}")
-
-    def note_once(self, sentence: str) -> None:
-        """Write the first such sentence of a run, and no other."""
-        if not self.noted:
-            self.noted = True
-            self.note(sentence)
 
     def close(self) -> None:
         self.bar.close()

@@ -38,7 +38,7 @@ def recorded(
 
     Raise KeyboardInterrupt after the step in which a stop was asked for, once its checkpoint is written.
     """
-    saved = first
+    saved, noted = first, False
     for step in steps:
         done, stop = step.done, asked_to_stop()
         to_save = done % save_every == 0 or done == last or stop
@@ -48,8 +48,9 @@ def recorded(
             if lease:
                 lease.check()
             check_finite(float(step.loss), done, saved)
-            if collapsed(step.codes):
-                log.note_once(f"By step {done:,} all codes are the same: the encoder has collapsed.")
+            if collapsed(step.codes) and not noted:
+                noted = True
+                log.note(f"By step {done:,} all codes are the same: the encoder has collapsed.")
             yield step, to_save
             saved = done if to_save else saved
         log.bar.update()

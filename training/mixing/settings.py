@@ -10,7 +10,7 @@ from ident3d.latents.distributions.by_name import Marginal, conditional, margina
 from ident3d.latents.distributions.conditionals import Conditional
 from ident3d.latents.distributions.spaces import Box, Factor, Sphere, Unbounded
 from ident3d.training.encoders.choice import PAPERS, SPACES, widths
-from ident3d.training.loop.recorded import with_new_names
+from ident3d.training.loop.run_folder import with_new_names
 from ident3d.training.loop.steps import SCHEDULES
 from ident3d.training.losses.choice import ALPHA, check_loss, check_name, check_ranges, power_of
 

@@ -23,11 +23,10 @@ from synthetic import make_dataset
 from ident3d.errors import UserError
 from ident3d.loaders.format.files import TEMPORARY
 from ident3d.loaders.stores.lease import PREFIX, Busy, lease
-from ident3d.training.images import setup as parts
 from ident3d.training.images.run import open_run
 from ident3d.training.images.settings import Settings
 from ident3d.training.images.train import train
-from ident3d.training.loop import checkpoint
+from ident3d.training.loop import checkpoint, run_folder
 from ident3d.training.loop.log import read_log
 
 HERE = Path(__file__).parents[2]  # of the modules that the tests share
@@ -278,7 +277,7 @@ def test_a_run_that_another_process_ends_just_before_we_hold_its_folder_is_not_b
         with lease(folder):
             yield
 
-    monkeypatch.setattr(parts, "lease", after_another)
+    monkeypatch.setattr(run_folder, "lease", after_another)
     with pytest.raises(UserError, match="--resume"):
         quick(path, replace(PLAIN, lr=0.1), out)
     assert open_run(out).settings.lr == PLAIN.lr

@@ -1,0 +1,75 @@
+"""A run's folder: held by one process at a time, with run.json in it, which every version can read."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from ident3d.errors import UserError
+from ident3d.loaders.format.files import remove_partial_files, sha256, write_json
+from ident3d.loaders.stores.lease import Lease, lease
+
+RUN_FILE: Final = "run.json"
+FORMAT_VERSION: Final = 1
+
+# today's name → the name in run.json and result.json of version 0.1
+OLD_NAMES: Final = {"negatives": "candidates", "dtype": "precision", "lambda_lr": "precision_lr"}
+
+
+@contextmanager
+def held_folder(folder: Path, *, first: bool = True) -> Iterator[Lease | None]:
+    """Make a run's folder and hold its lease, on the first rank alone. Raise UserError if it cannot be written."""
+    made = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        holding = lease(folder) if first else nullcontext()
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
+    try:
+        with holding as held:
+            # A run that was killed while it saved leaves a partial file. The lease's holder alone may delete it.
+            if first:
+                remove_partial_files(folder)
+            yield held
+    finally:
+        # A run that was refused leaves no folder behind. One that holds something is not removed.
+        if made:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def write_record(folder: Path, kind: str, content: Mapping[str, object]) -> None:
+    """Write run.json. The kind names its format."""
+    write_json(folder / RUN_FILE, {"format": kind, "format_version": FORMAT_VERSION, **content})
+
+
+@contextmanager
+def record_of(folder: Path, kind: str) -> Iterator[dict[str, Any]]:
+    """Give the content of run.json. What fails while the caller takes it apart becomes a UserError about the file."""
+    path = folder / RUN_FILE
+    if not path.is_file():
+        raise UserError(f"{folder} is not a run's folder: it has no {RUN_FILE}.")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != kind or content["format_version"] != FORMAT_VERSION:
+            raise UserError(f"{path} has another format than this ident3d reads.")
+        yield content
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        # A UserError is a ValueError too, and is one clear sentence already.
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{path} is no valid record of a run: {error!r}.") from None
+
+
+def with_new_names(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return recorded settings under today's names, whichever version wrote them."""
+    new_names = {old: new for new, old in OLD_NAMES.items()}
+    return {new_names.get(name, name): value for name, value in recorded.items()}
+
+
+def digest(settings: Mapping[str, Any]) -> str:
+    """Return the eight hex digits that a run's default folder name ends with."""
+    # The old names are hashed. So --resume finds a run that version 0.1 began under its default name.
+    named = {OLD_NAMES.get(name, name): value for name, value in settings.items()}
+    return sha256(json.dumps(named, sort_keys=True).encode())[:8]

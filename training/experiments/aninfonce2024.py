@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from math import log2
 from typing import Final
 
-from ident3d.training.experiments.experiment import Experiment, Figure, Plot, Row, mixing_profiles, with_baselines
+from ident3d.training.experiments.experiment import Figure, Plot, Row, on_mixed_latents
 from ident3d.training.mixing.settings import MixingSettings
 
 PAPER: Final = MixingSettings(batch=1000, steps=100_000)
@@ -42,17 +42,16 @@ GAP: Final = "InfoNCE: Identifying the Gap Between Theory and Practice (2024)"
 # Λ₂, whose values the paper does not print: only 25 is known to be one of them.
 SECONDS: Final = (10.0, 25.0, 50.0, 100.0, 200.0, 400.0)
 
-ANINFONCE_FIG2: Final = Experiment(
-    name="aninfonce-fig2",
-    kind="mixing",
+ANINFONCE_FIG2: Final = on_mixed_latents(
+    PAPER, name="aninfonce-fig2",
     title=f"Five latents at Λ = 5 (style), five at Λ₂ (content): Figure 2 of {GAP}",
     columns=HALVES,
-    rows=tuple(with_baselines(
+    rows=(
         row
         for second in SECONDS
         for row in _both_losses(f"{second:g}", (5.0, second), {"R²": (99.6, 0.0)} if second == 25 else {}, {})
-    )),
-    profiles=mixing_profiles(PAPER, 30_000),
+    ),
+    steps=30_000,
     notes="The paper's figure at Λ₂ = 25 is from its public log, after 100,000 steps, where Λ̂ ends at 5.5 and 23.1; "
     "the others it plots without figures, and our values of Λ₂ but 25 need not be its. InfoNCE has the public code's "
     "temperature of 1. Λ̂ off: how far the mean Λ̂ of a block is from the Λ̂ that minimises the loss at f = g⁻¹.",
@@ -65,60 +64,56 @@ ANINFONCE_FIG2: Final = Experiment(
 )  # fmt: skip
 
 OTHER_DATA: Final = "R² on VAE-MNIST"
-ANINFONCE_LINEAR: Final = Experiment(
-    name="aninfonce-linear",
-    kind="mixing",
+ANINFONCE_LINEAR: Final = on_mixed_latents(
+    PAPER, name="aninfonce-linear",
     title=f"Linearly spaced Λ, {GAP}",
     columns=("R²", "MCC", OTHER_DATA, "identity R²", "supervised R²"),
-    rows=tuple(with_baselines([
+    rows=[
         *_both_losses("5-25", linear(5, 25), {"R²": (99.7, 0.0), "MCC": (99.0, 0.0)}, {}),
         *_both_losses("5-50", linear(5, 50), {OTHER_DATA: (99.7, 0.0)}, {OTHER_DATA: (77.4, 0.0)}),
         *_both_losses("5-200", linear(5, 200), {OTHER_DATA: (99.6, 0.0)}, {OTHER_DATA: (76.3, 0.0)}),
-    ])),
-    profiles=mixing_profiles(PAPER, 30_000),
+    ],
+    steps=30_000,
     notes="The paper's figures for 5 to 50 and 5 to 200 are from other data than the mixing, in a column of their own.",
 )  # fmt: skip
 
-HARD: Final = Experiment(
-    name="hard-negatives",
-    kind="mixing",
+HARD: Final = on_mixed_latents(
+    PAPER, name="hard-negatives",
     title=f"Negatives drawn around their anchor with Λ⁻ = 100, positives with Λ⁺ = 150: the best Λ̂ is 50. {GAP}",
     columns=("R²", "Λ̂ off", "identity R²", "supervised R²"),
-    rows=tuple(with_baselines([
+    rows=[
         Row("hard-150-100", {"lambdas": ((150.0,),), "hard": (100.0,), "dim": 20}, {}),
         Row("plain-150", {"lambdas": ((150.0,),), "dim": 20}, {}),
-    ])),
-    profiles=mixing_profiles(PAPER, 30_000),
+    ],
+    steps=30_000,
 )  # fmt: skip
 
 # Λ of the two processes: style of the one is content of the other.
 _FIRST: Final = (400.0,) * 3 + (15.0,) * 8 + (250.0,) * 9
 _SECOND: Final = (400.0,) * 3 + (250.0,) * 8 + (15.0,) * 9
-ENSEMBLE: Final = Experiment(
-    name="ensemble",
-    kind="mixing",
+ENSEMBLE: Final = on_mixed_latents(
+    PAPER, name="ensemble",
     title=f"One encoder, two processes whose style is the other's content. {GAP}",
     columns=("R²", "Λ̂ off", "identity R²", "supervised R²"),
-    rows=tuple(with_baselines([
+    rows=[
         Row("infonce", {"lambdas": (_FIRST,), "dim": 20} | PLAIN, {"R²": (48.0, 0.0)}),
         Row("aninfonce", {"lambdas": (_FIRST,), "dim": 20}, {"R²": (93.0, 0.0)}),
         Row("ensemble", {"lambdas": (_FIRST, _SECOND), "dim": 20}, {"R²": (98.0, 0.0)}),
-    ])),
-    profiles=mixing_profiles(PAPER, 30_000),
+    ],
+    steps=30_000,
     notes="Λ₁ is 400 for 3 latents, 15 for 8 and 250 for 9; Λ₂ has 250 for the 8 and 15 for the 9. How the paper "
     "shares out the 17 latents is not known here.",
 )  # fmt: skip
 
-DIMENSION_BATCH: Final = Experiment(
-    name="dimension-batch",
-    kind="mixing",
+DIMENSION_BATCH: Final = on_mixed_latents(
+    PAPER, name="dimension-batch",
     title=f"AnInfoNCE at Λ = (5, 25) against the number of latents and the batch. {GAP}",
     columns=HALVES,
-    rows=tuple(with_baselines(
+    rows=(
         Row(f"d{dim}-b{batch}", {"lambdas": ((5.0, 25.0),), "dim": dim, "batch": batch}, {})
         for dim in (4, 10, 20, 40) for batch in (256, 1024, 4096)
-    )),
-    profiles=mixing_profiles(PAPER, 8_000),
+    ),
+    steps=8_000,
     notes="No figures of the paper are known here.",
 )  # fmt: skip
 

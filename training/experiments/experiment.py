@@ -124,15 +124,20 @@ MINI_MIXING: Final = MixingSettings(
 )
 
 
-def mixing_profiles(
-    paper: MixingSettings, steps: int = 6_000, tuned: Mapping[str, Mapping[str, Any]] | None = None
-) -> dict[str, tuple[Variant[Any], ...]]:
-    """Return the paper's size, and one for a CPU with its number of steps; `tuned` holds what rows of it change."""
+def on_mixed_latents(
+    paper: MixingSettings, rows: Iterable[Row], *, steps: int = 6_000,
+    tuned: Mapping[str, Mapping[str, Any]] | None = None, **more: Any,
+) -> Experiment:  # fmt: skip
+    """Return an experiment on mixed latents, in the paper's size and in one for a CPU with its number of steps.
+
+    Each row gets its supervised baseline. `tuned` holds what rows of the small size change.
+    """
     small = replace(MINI_MIXING, steps=steps)
-    return {
+    profiles: dict[str, tuple[Variant[Any], ...]] = {
         "paper": (Variant(name="mixing", settings=paper),),
         "mini": (Variant(name="mixing", settings=small, supervised={"steps": 4_000}, tuned=tuned or {}),),
     }
+    return Experiment(kind="mixing", rows=tuple(with_baselines(rows)), profiles=profiles, **more)
 
 
 def with_baselines(rows: Iterable[Row]) -> Iterator[Row]:
@@ -140,6 +145,9 @@ def with_baselines(rows: Iterable[Row]) -> Iterator[Row]:
     seen: set[str] = set()
     for row in rows:
         change = dict(row.change or {})
+        if change.get("supervised"):
+            yield row  # a ceiling itself
+            continue
         kept = {name: change[name] for name in LATENT_SETTINGS if name in change}
         # Λ draws pairs on the sphere alone, so a row with a Λ need not name its space.
         if "latent_space" not in kept and "lambdas" in change:

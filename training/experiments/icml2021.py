@@ -20,7 +20,7 @@ from math import log2
 from typing import Any, Final
 
 from ident3d.latents.worlds import World
-from ident3d.training.experiments.experiment import Experiment, ImageVariant, Plot, Row, mixing_profiles, with_baselines
+from ident3d.training.experiments.experiment import Experiment, ImageVariant, Plot, Row, on_mixed_latents
 from ident3d.training.images.settings import Settings
 from ident3d.training.mixing.settings import MixingSettings
 
@@ -89,12 +89,11 @@ def _table1(name: str, change: Mapping[str, Any], mean: float, spread: float, id
     return Row(name, change, {"R²": (mean, spread), "identity R²": (identity, 0.0), "supervised R²": (99.7, 0.0)})
 
 
-TABLE1: Final = Experiment(
-    name="table1",
-    kind="mixing",
+TABLE1: Final = on_mixed_latents(
+    PAPER, name="table1",
     title=f"Identified up to affine maps: Table 1 of {ICML}",
     columns=("R²", "identity R²", "supervised R²"),
-    rows=tuple(with_baselines([
+    rows=[
         _table1("sphere-vmf1", SPHERE | {"cond": "vmf", "kappa": 1.0}, 99.42, 0.05, 67),
         _table1("sphere-vmf10", SPHERE | {"cond": "vmf", "kappa": 10.0}, 99.86, 0.01, 67),
         _table1("sphere-laplace", SPHERE | LAPLACE, 99.91, 0.01, 67),
@@ -107,13 +106,13 @@ TABLE1: Final = Experiment(
         _table1("pole-normal", AROUND | NORMAL, 99.02, 0.02, 63),
         _table1("laplace-normal", WIDE | {"marginal": "laplace", "marginal_sigma": 1.0}, 98.13, 0.14, 62),
         _table1("normal-normal", WIDE | {"marginal": "normal", "marginal_sigma": 1.0}, 98.76, 0.03, 64),
-    ])),
-    profiles=mixing_profiles(PAPER, tuned={
+    ],
+    tuned={
         **dict.fromkeys(("sphere-vmf1", "sphere-laplace", "sphere-normal"), LONG),
         "sphere-vmf10": {"steps": 30_000},
         **dict.fromkeys(("pole-laplace", "pole-normal"), LONG),
         **{row: {"steps": 20_000} for row in ("laplace-normal", "normal-normal")},
-    }),
+    },
     notes="Figures of the paper's identity and supervised rows are rounded.",
 )  # fmt: skip
 
@@ -124,51 +123,47 @@ def _table2(name: str, change: Mapping[str, Any], p: float, mean: float, spread:
     return Row(name, {**BOX, **in_box, **change, "model_p": p}, paper)
 
 
-TABLE2: Final = Experiment(
-    name="table2",
-    kind="mixing",
+TABLE2: Final = on_mixed_latents(
+    PAPER, name="table2",
     title=f"Identified up to permutations: Table 2 of {ICML}",
     columns=("MCC", "R²", "identity MCC", "supervised MCC"),
-    rows=(
-        *with_baselines([
-            _table2("laplace-p1-box", LAPLACE, 1, 98.62, 0.05),
-            _table2("gennorm-p3-box", GENNORM, 3, 99.90, 0.06),
-            _table2("normal-p2-box", NORMAL, 2, 99.77, 0.01),
-            _table2("laplace-p2-box", LAPLACE, 2, 99.76, 0.02),
-            _table2("gennorm-p1-box", GENNORM, 1, 98.80, 0.02),
-            _table2("laplace-p1", LAPLACE, 1, 98.57, 0.02),
-            _table2("gennorm-p3", GENNORM, 3, 99.85, 0.01),
-            _table2("normal-p2", NORMAL, 2, 58.26, 3.00),
-            _table2("laplace-p2", LAPLACE, 2, 59.67, 2.33),
-            _table2("normal-p3", NORMAL, 3, 43.80, 2.15),
-        ]),
+    rows=[
+        _table2("laplace-p1-box", LAPLACE, 1, 98.62, 0.05),
+        _table2("gennorm-p3-box", GENNORM, 3, 99.90, 0.06),
+        _table2("normal-p2-box", NORMAL, 2, 99.77, 0.01),
+        _table2("laplace-p2-box", LAPLACE, 2, 99.76, 0.02),
+        _table2("gennorm-p1-box", GENNORM, 1, 98.80, 0.02),
+        _table2("laplace-p1", LAPLACE, 1, 98.57, 0.02),
+        _table2("gennorm-p3", GENNORM, 3, 99.85, 0.01),
+        _table2("normal-p2", NORMAL, 2, 58.26, 3.00),
+        _table2("laplace-p2", LAPLACE, 2, 59.67, 2.33),
+        _table2("normal-p3", NORMAL, 3, 43.80, 2.15),
         Row("supervised-box-box", BOX | {"supervised": True, "space": "box", "learnable": False},
             {"MCC": (99.93, 0.0), "identity MCC": (46.55, 1.34)}),
-    ),
-    profiles=mixing_profiles(PAPER, tuned={
+    ],
+    tuned={
         "laplace-p1-box": WIDER,
         "gennorm-p1-box": {"bound": 3.5, "space_lr": 1e-3, "batch": 2048, "lr": 3e-3, "steps": 5_000},
         "laplace-p1": LARGER | {"steps": 4_000},
         "gennorm-p3": LARGER | {"steps": 8_000},
-    }),
+    },
 )  # fmt: skip
 
 # The conditionals that the main text leaves open: a normal of σ = 0.05 on the box (1/σ² = 400), vmf of κ = 10.
 BOXED: Final = BOX | NORMAL | {"space": "box"}
 VMF: Final = SPHERE | {"cond": "vmf", "kappa": 10.0}
 
-FIGURE2: Final = Experiment(
-    name="figure2",
-    kind="mixing",
+FIGURE2: Final = on_mixed_latents(
+    PAPER, name="figure2",
     title=f"R² against the concentration of the marginal: Figure 2 of {ICML}",
     columns=("R²", "mass to move", "identity R²", "supervised R²"),
-    rows=tuple(with_baselines([
+    rows=[
         *(Row(f"box-2^{e}", BOXED | {"marginal": "normal", "marginal_sigma": 2.0 ** (-e / 2)}, {})
           for e in range(-6, 11, 2)),
         *(Row(f"sphere-2^{e}", VMF | {"marginal": "vmf", "marginal_kappa": 2.0**e}, {})
           for e in range(-6, 7, 2)),
-    ])),
-    profiles=mixing_profiles(PAPER, tuned={f"sphere-2^{e}": {"steps": 40_000} for e in range(-6, 7, 2)}),
+    ],
+    tuned={f"sphere-2^{e}": {"steps": 40_000} for e in range(-6, 7, 2)},
     notes="Marginals: on the box a normal with 1/σ² as named, on the sphere vmf with κ as named. Conditionals, which "
     "the paper's text leaves open: normal with 1/σ² = 400, vmf with κ = 10. R² falls off where the marginal is more "
     "concentrated than they are. The paper prints a plot and no figures.",

@@ -1,10 +1,11 @@
 """Views: what the encoder sees of a batch, whether its pairs come from a conditional or from augmentations.
 
-Both kinds are called as `views(batch, device)`, and give the normalised images with the latents that belong to them.
+All kinds end with (batch, device), and return the normalised images with the latents that belong to them. What comes
+before is bound by `partial`.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -25,52 +26,37 @@ class Views(NamedTuple):
     latents: tuple[Tensor, ...]
 
 
-class MakeViews(Protocol):
-    """A loader's batch → its views on the device."""
-
-    def __call__(self, batch: Batch, device: torch.device) -> Views: ...
+# a loader's batch → its views on the device
+MakeViews: TypeAlias = Callable[[Batch, torch.device], Views]
 
 
-class PairViews:
-    """The pairs of a PairDataset, with its hard negatives as third views where it has them."""
-
-    def __init__(self, pixels: Pixels) -> None:
-        self.pixels = pixels
-
-    def __call__(self, batch: Batch, device: torch.device) -> Views:
-        latents, images = batch
-        if isinstance(images, Tensor) or isinstance(latents, Tensor) or len(images) < 2:
-            raise UserError("These are single images, where pairs are needed: use a PairDataset, or augmentations.")
-        views = tuple(self.pixels.normalise(self.pixels.unit(view, device)) for view in images)
-        return Views(views, tuple(z.to(device, non_blocking=True) for z in latents))
+def pair_views(pixels: Pixels, batch: Batch, device: torch.device) -> Views:
+    """Return the pairs of a PairDataset, with its hard negatives as third views if it has them."""
+    latents, images = batch
+    if isinstance(images, Tensor) or isinstance(latents, Tensor) or len(images) < 2:
+        raise UserError("These are single images, where pairs are needed: use a PairDataset, or augmentations.")
+    views = tuple(pixels.normalise(pixels.unit(view, device)) for view in images)
+    return Views(views, tuple(z.to(device, non_blocking=True) for z in latents))
 
 
-class AugmentedViews:
-    """Two augmentations of each image of an ImageDataset; both have the image's latents."""
-
-    def __init__(self, pixels: Pixels, augmentation: Augmentation, generator: torch.Generator) -> None:
-        self.pixels = pixels
-        self.augmentation = augmentation
-        self.generator = generator
-
-    def __call__(self, batch: Batch, device: torch.device) -> Views:
-        images, latents = batch
-        if not isinstance(images, Tensor) or not isinstance(latents, Tensor):
-            raise UserError("These are pairs, where single images are augmented: use an ImageDataset.")
-        first, second = augment_pair(self.pixels.unit(images, device), self.augmentation, self.generator)
-        z = latents.to(device, non_blocking=True)
-        return Views((self.pixels.normalise(first), self.pixels.normalise(second)), (z, z))
+def augmented_views(
+    pixels: Pixels, augmentation: Augmentation, generator: torch.Generator, batch: Batch, device: torch.device
+) -> Views:
+    """Return two augmentations of each image of an ImageDataset; both have the image's latents."""
+    images, z = single_images(batch, device)
+    first, second = augment_pair(pixels.unit(images, device), augmentation, generator)
+    return Views((pixels.normalise(first), pixels.normalise(second)), (z, z))
 
 
-class ImageViews:
-    """The images of an ImageDataset as they are: one view, for supervised training."""
+def image_views(pixels: Pixels, batch: Batch, device: torch.device) -> Views:
+    """Return the images of an ImageDataset as they are: one view, for supervised training."""
+    images, z = single_images(batch, device)
+    return Views((pixels.normalise(pixels.unit(images, device)),), (z,))
 
-    def __init__(self, pixels: Pixels) -> None:
-        self.pixels = pixels
 
-    def __call__(self, batch: Batch, device: torch.device) -> Views:
-        images, latents = batch
-        if not isinstance(images, Tensor) or not isinstance(latents, Tensor):
-            raise UserError("These are pairs, where single images are wanted: use an ImageDataset.")
-        x = self.pixels.normalise(self.pixels.unit(images, device))
-        return Views((x,), (latents.to(device, non_blocking=True),))
+def single_images(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return an ImageDataset's stored images, and their latents on the device. Raise UserError for pairs."""
+    images, latents = batch
+    if not isinstance(images, Tensor) or not isinstance(latents, Tensor):
+        raise UserError("These are pairs, where single images are needed: use an ImageDataset.")
+    return images, latents.to(device, non_blocking=True)

@@ -17,7 +17,7 @@ from ident3d.training.losses.contrastive import delta_contrastive, hard_negative
 from ident3d.training.losses.similarities import minus_power
 from ident3d.training.views.choice import Augmentation
 from ident3d.training.views.pixels import Pixels
-from ident3d.training.views.views import AugmentedViews, MakeViews, PairViews
+from ident3d.training.views.views import MakeViews, augmented_views, pair_views
 
 CPU = torch.device("cpu")
 
@@ -44,10 +44,10 @@ def test_a_loss_falls(path: Path, kind: str) -> None:
     torch.manual_seed(0)
     data = PairDataset(path, sigma=0.3) if kind == "pairs" else ImageDataset(path)
     pixels = Pixels(data.mean, data.std)
-    views: MakeViews = PairViews(pixels)
+    views: MakeViews = partial(pair_views, pixels)
     loss, space = delta_contrastive, Box(10, 6.0)
     if kind == "augmentations":
-        views = AugmentedViews(pixels, Augmentation(crop=(0.8, 1.0)), torch.Generator().manual_seed(0))
+        views = partial(augmented_views, pixels, Augmentation(crop=(0.8, 1.0)), torch.Generator().manual_seed(0))
         loss, space = partial(two_view_info_nce, tau=0.5), Sphere(10)
     encoder = Encoder(backbone(100), space)
     optimiser = torch.optim.Adam(parameter_groups(encoder, 1e-3, {OutputSpace: 2e-2}))
@@ -66,7 +66,7 @@ def test_a_loss_falls(path: Path, kind: str) -> None:
 
 def test_hard_negatives_of_a_pair_dataset(path: Path) -> None:
     data = PairDataset(path, sigma=0.1, negative={"cond": "normal", "sigma": 0.5})
-    views = PairViews(Pixels(data.mean, data.std))(next(iter(make_loader(data, 16, workers=0))), CPU)
+    views = pair_views(Pixels(data.mean, data.std), next(iter(make_loader(data, 16, workers=0))), CPU)
     encoder = Encoder(backbone(30), Box(3))
     z, z_tilde, z_minus = map(encoder, views.images)
     value = hard_negatives(z, z_tilde, z_minus[:, None], partial(minus_power, p=2.0))

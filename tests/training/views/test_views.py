@@ -10,7 +10,7 @@ from ident3d.errors import UserError
 from ident3d.training.views.augmentations import augment_pair, turn
 from ident3d.training.views.choice import Augmentation
 from ident3d.training.views.pixels import Pixels
-from ident3d.training.views.views import AugmentedViews, PairViews
+from ident3d.training.views.views import augmented_views, pair_views
 
 CPU = torch.device("cpu")
 PIXELS = Pixels((0.2, 0.4, 0.6), (0.1, 0.2, 0.4))
@@ -27,7 +27,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 def test_pairs_are_normalised_with_the_training_sets_mean_and_std() -> None:
     x, x_tilde, z = pictures(), pictures(seed=1), torch.rand(6, 10)
-    images, latents = PairViews(PIXELS)(((z, z + 1), (x, x_tilde)), CPU)
+    images, latents = pair_views(PIXELS, ((z, z + 1), (x, x_tilde)), CPU)
     for view, stored in zip(images, (x, x_tilde), strict=True):
         expected = stored.double() / 255 - torch.tensor(PIXELS.mean).double()[:, None, None]
         expected /= torch.tensor(PIXELS.std).double()[:, None, None]
@@ -40,7 +40,7 @@ def test_pairs_are_normalised_with_the_training_sets_mean_and_std() -> None:
 
 def test_hard_negatives_are_third_views() -> None:
     z = torch.rand(6, 10)
-    views = PairViews(PIXELS)(((z, z, z), tuple(pictures(seed=seed) for seed in range(3))), CPU)
+    views = pair_views(PIXELS, ((z, z, z), tuple(pictures(seed=seed) for seed in range(3))), CPU)
     assert [len(part) for part in views] == [3, 3]
 
 
@@ -116,8 +116,8 @@ def test_turned_moves_pixels() -> None:
 
 def test_both_kinds_of_views_have_one_interface() -> None:
     x, z = pictures(), torch.rand(6, 10)
-    images, latents = AugmentedViews(PIXELS, NOTHING, generator())((x, z), CPU)
-    expected = PairViews(PIXELS)(((z, z), (x, x)), CPU)
+    images, latents = augmented_views(PIXELS, NOTHING, generator(), (x, z), CPU)
+    expected = pair_views(PIXELS, ((z, z), (x, x)), CPU)
     for ours, theirs in zip((*images, *latents), (*expected.images, *expected.latents), strict=True):
         assert torch.equal(ours, theirs)
 
@@ -125,9 +125,9 @@ def test_both_kinds_of_views_have_one_interface() -> None:
 def test_bad_input_gets_one_sentence() -> None:
     x, z = pictures(), torch.rand(6, 10)
     with pytest.raises(UserError, match="PairDataset"):
-        PairViews(PIXELS)((x, z), CPU)
+        pair_views(PIXELS, (x, z), CPU)
     with pytest.raises(UserError, match="ImageDataset"):
-        AugmentedViews(PIXELS, NOTHING, generator())(((z, z), (x, x)), CPU)
+        augmented_views(PIXELS, NOTHING, generator(), ((z, z), (x, x)), CPU)
     with pytest.raises(UserError, match=r"uint8.*float32"):
         PIXELS.unit(x.float(), CPU)
     with pytest.raises(UserError, match="cannot be normalised"):

@@ -3,7 +3,7 @@
 import io
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import h5py
 import numpy as np
@@ -30,6 +30,7 @@ from ident3d.training.views.pixels import Pixels
 
 EVALUATION_FILE, CODES_FILE, PICTURE_FILE = "evaluation.json", "evaluation-codes.npy", "correlation.png"
 BATCH = 256
+Numbers: TypeAlias = NDArray[np.int64]
 PAPERS_COUNT = 4096  # images that the papers score
 
 
@@ -106,7 +107,13 @@ def evaluate(
     """
     choose_scores(metrics)  # a name that there is not is refused before images are encoded
     opened = run if isinstance(run, Run) else open_run(run)
-    path, description = scored_folder(opened, None if data is None else local_copy(data), root)
+    path = held_out_of(opened, root) if data is None else local_copy(data)
+    if path is None:
+        raise UserError(
+            f"No complete test set with the world, material and size of {opened.data['path']} was found beside it or "
+            "below the data root; render one with --split test, or name one with --data."
+        )
+    description = fitting(opened, path)
     same = overlaps(opened.data["settings"], description)
     if same and not allow_same:
         raise UserError(f"{path} holds images that {opened.path} was trained on; take a test set, or say --allow-same.")
@@ -118,8 +125,7 @@ def evaluate(
         raise UserError(f"Scores need at least 4 images, not {count}.")
     numbers = np.arange(min(count, len(images)))
     model, step = trained_encoder(opened, encoder)
-    batch = 2 * opened.settings.batch if bn_batch_stats else BATCH
-    codes = codes_of(opened, model, images, numbers, device, batch, bn_batch_stats, show_progress)
+    codes = codes_of(opened, model, images, numbers, device, bn_batch_stats, show_progress)
     latents = images.latents(numbers)
     classes = images.all_latents()[1]
     report = score(
@@ -155,24 +161,17 @@ def evaluate(
     return found
 
 
-def scored_folder(run: Run, path: Path | None, root: Path | None) -> tuple[Path, Description]:
-    """The folder to score on, which must show the run's scene in its size or larger."""
-    if path is None:
-        path = held_out_of(run, root)
-        if path is None:
-            raise UserError(
-                f"No complete test set with the world, material and size of {run.data['path']} was found beside it or "
-                "below the data root; render one with --split test, or name one with --data."
-            )
+def fitting(run: Run, path: Path) -> Description:
+    """Return the description of a complete folder, which must show the run's scene in its size or larger."""
     description = finished(path)
     if why := mismatch(run.data["settings"], run.settings.size or run.data["size"], description):
         raise UserError(f"{path} does not fit the run {run.path}: {why}.")
-    return path, description
+    return description
 
 
 def held_out_of(run: Run, root: Path | None) -> Path | None:
     """The folder of split test with the training set's world, material and size, if there is one."""
-    return held_out_folder(Path(run.data["path"]), Description(run.data["settings"], run.data["n"], 1), root)
+    return held_out_folder(Path(run.data["path"]), run.data["settings"], root)
 
 
 def encode(
@@ -209,12 +208,10 @@ def encode(
         raise UserError(f"Codes are written as .npy or .h5; the name given is {target.name!r}.")
     if not target.parent.is_dir():
         raise UserError(f"There is no folder {target.parent} to write the codes to.")
-    description = finished(directory)
-    if why := mismatch(opened.data["settings"], opened.settings.size or opened.data["size"], description):
-        raise UserError(f"{directory} does not fit the run {opened.path}: {why}.")
+    fitting(opened, directory)
     images = ImageDataset(directory)
     model, _ = trained_encoder(opened, encoder)
-    codes = codes_of(opened, model, images, np.arange(len(images)), device, BATCH, False, show_progress)
+    codes = codes_of(opened, model, images, np.arange(len(images)), device, False, show_progress)
     try:
         write_atomically(target, npy_bytes(codes) if target.suffix == ".npy" else h5(codes, images))
     except OSError as error:
@@ -223,22 +220,17 @@ def encode(
 
 
 def codes_of(
-    run: Run,
-    model: nn.Module,
-    images: ImageDataset,
-    numbers: NDArray[np.int64],
-    device: str,
-    batch: int,
-    batch_statistics: bool,
-    show: bool,
+    run: Run, model: nn.Module, images: ImageDataset, numbers: Numbers, device: str, batch_stats: bool, show: bool
 ) -> NDArray[np.float32]:
-    """The codes of images by number, in the run's number format."""
+    """Return the codes of images by number, in the run's number format."""
     keep_memory()
+    # Statistics of batches mean what they did in training only if the batches are as large: B pairs are 2B images.
+    batch = 2 * run.settings.batch if batch_stats else BATCH
     where = device_of(device)
     dtype = run.dtype if where.type != "cpu" or run.dtype != "fp16" else "fp32"
     pixels = Pixels(run.pixels.mean, run.pixels.std, run.settings.size)
     model = on_device(model, where).eval()
-    if batch_statistics:
+    if batch_stats:
         for module in model.modules():
             if isinstance(module, _BatchNorm):
                 module.train()

@@ -1,7 +1,6 @@
 """The identity row: what a linear map finds in the pixels themselves, without any encoder."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
@@ -23,15 +22,7 @@ def identity_r2(images: ImageDataset, count: int = 4096, seed: int = 0) -> float
     x -= x[:half].mean(0)
     centre = z[:half].mean(0)
     kernel = (x @ x[:half].T).astype(np.float64)
-    weights = pseudo_inverse(kernel[:half]) @ (z[:half] - centre)
+    weights = np.linalg.pinv(kernel[:half], rcond=SMALLEST, hermitian=True) @ (z[:half] - centre)
     residual = z[half:] - centre - kernel[half:] @ weights
     unexplained = (residual**2).mean(0) / z[half:].var(0)
     return float((1 - unexplained).mean())
-
-
-def pseudo_inverse(kernel: NDArray[np.float64]) -> NDArray[np.float64]:
-    """K⁺ of a symmetric positive semidefinite K."""
-    values, vectors = np.linalg.eigh(kernel)
-    kept = values > SMALLEST * values[-1]
-    inverse: NDArray[np.float64] = vectors[:, kept] / values[kept] @ vectors[:, kept].T
-    return inverse

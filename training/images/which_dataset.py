@@ -52,12 +52,11 @@ def finished(path: Path) -> Description:
     return description
 
 
-def held_out_folder(trained: Path, description: Description, root: Path | None) -> Path | None:
+def held_out_folder(trained: Path, ours: dict[str, Any], root: Path | None) -> Path | None:
     """The newest complete folder of split test with the training set's world, material and size.
 
     It lies beside the training set, or below the root.
     """
-    ours = description.settings
     alike = ("world", "material", "size")
     for base in (trained.resolve().parent, data_root(root)):
         for path, other in datasets_below(base):

@@ -156,8 +156,6 @@ def _powers(a: Tensor, b: Tensor, p: float) -> Tensor:
         size = difference.abs_()
         if p == 1:
             total += size
-        elif p == 2:
-            total.addcmul_(size, size)
         elif p == 3:
             total.addcmul_(size * size, size)
         else:

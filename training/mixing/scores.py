@@ -37,7 +37,7 @@ def score(work: MixingRun) -> dict[str, Any]:
     that vary less (content) and more (style) where Λ is not the same for all, and the deviation of Λ̂ from the Λ̂ that
     minimises the loss at f = g⁻¹. R² is fitted on one half of the samples and scored on the other.
     """
-    s, device = work.settings, next(work.encoder.parameters()).device
+    s, device = work.settings, work.device
     generator = torch.Generator(device).manual_seed(seed_of(s.seed, 0, Stream.SCORES))
     latents = replace(work.sampler, conditionals=()).draw(COUNT, generator)[0]
     with torch.no_grad():
@@ -68,7 +68,7 @@ def score(work: MixingRun) -> dict[str, Any]:
 
 def held_out_loss(work: MixingRun) -> float:
     """The mean loss of the trained run on fresh batches, to hold beside the loss at f = g⁻¹."""
-    s, device = work.settings, next(work.encoder.parameters()).device
+    s, device = work.settings, work.device
     values = []
     with torch.no_grad():
         for step in range(BATCHES):

@@ -52,6 +52,10 @@ class MixingRun:
     sampler: Sampler
     path: Path | None = None
 
+    @property
+    def device(self) -> torch.device:
+        return next(self.encoder.parameters()).device
+
     def observed(self, z: Tensor) -> Tensor:
         """Return what the encoder gets of latents (N, d): x = g(z), whitened if the settings say so; no gradients."""
         with torch.no_grad():
@@ -187,11 +191,7 @@ def optimiser_of(work: MixingRun) -> torch.optim.Adam:
     groups = parameter_groups(work.encoder, s.lr, {OutputSpace: s.space_lr} if s.space_lr else {})
     if own := [parameter for parameter in work.loss.parameters() if parameter.requires_grad]:
         groups.append({"params": own, "lr": s.lambda_lr})
-    return torch.optim.Adam(groups, fused=own_device(work).type in ("cpu", "cuda"))
-
-
-def own_device(work: MixingRun) -> torch.device:
-    return next(work.encoder.parameters()).device
+    return torch.optim.Adam(groups, fused=work.device.type in ("cpu", "cuda"))
 
 
 def pair_of(work: MixingRun) -> nn.ModuleDict:

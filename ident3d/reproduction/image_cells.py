@@ -70,6 +70,7 @@ def estimate(cells: Sequence[Cell[ImageVariant]], base: Path, device: str) -> li
             known[variant.name] = seconds_per_image(s, variant, device)
         # A contrastive step encodes both views of every pair.
         views = 1 if s.supervised else 2
+        # A run that was interrupted goes on where it stopped, so only the rest is counted.
         done = max((line["step"] for line in read_log(cell.folder)), default=0)
         hours += max(0, s.steps - done) * s.batch * views * known[variant.name] / 3600
     first = f"{images:,} images to render first; `ident3d render --dry-run` says how long that takes."
@@ -108,9 +109,11 @@ def run_cells(
 ) -> Iterator[Event]:
     """Finish the cells one after another, each on all that the machine has, and yield what becomes of each."""
     for cell in cells:
+        # Another process may have finished it since this one made its list.
         if cell.done:
-            continue  # another process has finished it since this one made its list
+            continue
         yield Event(cell, Status.STARTED)
+        # Outside the try: images that cannot be rendered end the table, because every later row needs them too.
         paths = {split: dataset(cell.variant, split, base, show_progress) for split in SPLITS}
         try:
             if cell.row.change is None:
@@ -152,6 +155,7 @@ def figures(experiment: Experiment, evaluation: Evaluation) -> dict[str, float]:
     """Return a run's figures under the table's columns; a column without a score is left out."""
     found, report = {}, evaluation.report
     for column, (name, latents) in experiment.scores.items():
+        # A score may not exist for these latents, such as that of the class.
         if name not in report.scores:
             continue
         score = report.scores[name].as_dict()

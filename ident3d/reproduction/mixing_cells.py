@@ -82,8 +82,9 @@ def run_cells(cells: Sequence[MixingCell], device: str, workers: int | None, sho
             while waiting or running:
                 while waiting and len(running) < processes(device, workers, len(cells)):
                     cell = waiting.pop(0)
+                    # Another process may have finished it since this one made its list.
                     if cell.done:
-                        continue  # another process has finished it since this one made its list
+                        continue
                     ours, theirs = spawn.Pipe(duplex=False)
                     process = spawn.Process(target=run_cell_apart, args=(cell, device, theirs))
                     process.start()
@@ -113,6 +114,7 @@ def steps_done(cell: MixingCell) -> int:
 def outcome(cell: MixingCell, code: int | None, connection: Connection) -> Event:
     """Return what became of a cell whose process has ended; raise KeyboardInterrupt if it was interrupted."""
     reason = f"The run of {cell.label} ended with exit code {code}."
+    # A process that was killed sends nothing, and its pipe just ends.
     with connection, suppress(EOFError):
         reason = connection.recv()
     if cell.done:

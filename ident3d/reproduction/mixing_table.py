@@ -71,6 +71,7 @@ def plotted(plot: Plot, results: Sequence[Result]) -> str:
             values = [result.figures[column] for result in results if result.row == row and column in result.figures]
             if values:
                 curves[label].append((x, mean(values)))
+    # From the first row and not from 0: the axis may be a logarithm.
     left = min(x for _, places in plot.curves.values() for x in places.values())
     return line_chart(curves, plot.title, 0, 1, left=left, mark=plot.mark)
 
@@ -84,9 +85,11 @@ def lambda_charts(result: Result, log: Sequence[Mapping[str, Any]]) -> list[str]
     curves: dict[str, list[tuple[float, float]]] = {}
     if lines := [line for line in log if line.get("precision")]:
         truth = result.facts["settings"]["lambdas"][0]
+        # A chart has four colours, and of many different Λ the smallest say most.
         levels = sorted(set(truth))[:4]
         for k, level in enumerate(levels):
             curves[f"Λ̂ for Λ = {level:g}"] = [(x["step"], mean(blocks(truth, x["precision"][0])[k])) for x in lines]
+        # With more levels the lines of the truth would hide those of the run.
         if len(levels) <= 2:
             curves |= {f"Λ = {level:g}": [(line["step"], level) for line in lines] for level in levels}
     halves = {

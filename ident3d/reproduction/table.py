@@ -48,6 +48,7 @@ class Table:
 
 def table_of(experiment: Experiment, profile: str, results: Iterable[Result]) -> Table:
     """Put a table together from the results that there are."""
+    # In the paper's order, whatever order the rows were run in.
     order = [row.name for row in experiment.rows]
     results = sorted(results, key=lambda result: (order.index(result.row), result.seed))
     names = [variant.name for variant in experiment.profiles[profile]]
@@ -145,6 +146,7 @@ def cell(row: Row, column: str, results: Iterable[Result], baselines: Mapping[in
 
 def figure(result: Result, column: str, baseline: Result | None) -> float | None:
     """Return a result's figure; "supervised R²" is the R² of its baseline."""
+    # A figure of the row itself comes before one of its baseline.
     if column in result.figures or baseline is None or not column.startswith(SUPERVISED):
         return result.figures.get(column)
     return baseline.figures.get(column.removeprefix(SUPERVISED))

@@ -73,5 +73,6 @@ def run_details(folder: Path, result: Result) -> str:
         run = open_run(folder / result.run)
         inside = "".join(run_sections(run, read_scored(run)))
     except UserError:
-        return ""  # the identity row and rows on mixed latents have no such run; others may have been moved away
+        # The identity row and rows on mixed latents have no such run. Others may have been moved away.
+        return ""
     return f"<details><summary>{escape(result.row)}, seed {result.seed}</summary>{inside}</details>"

@@ -13,6 +13,7 @@ def widths(name: str, inputs: int) -> list[int]:
     """Return the hidden widths that a name such as "papers", "256x4" or "100,500x4,100" stands for."""
     if name == PAPERS:
         return [10 * inputs, *[50 * inputs] * 4, 10 * inputs]
+    # At most six digits of width and two of depth: a typing mistake must not fill the memory.
     found = [re.fullmatch(r"([1-9]\d{0,5})(?:x([1-9]\d?))?", part) for part in name.split(",")]
     if not all(found):
         raise UserError(

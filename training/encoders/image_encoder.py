@@ -110,6 +110,7 @@ def parameter_groups(
         if isinstance(part, kind)
         for parameter in part.parameters()
     }
+    # One group for each rate, whatever it is for: Adam's fused step is made once a group.
     groups: dict[float, list[nn.Parameter]] = {lr: []}
     for parameter in module.parameters():
         if parameter.requires_grad:

@@ -57,7 +57,8 @@ class Box(OutputSpace):
         return self.bound * torch.sigmoid(wide(x))
 
     def widths(self) -> Tensor:
-        """The box's extent in each dimension (dim,). A bound that learning takes below 0 mirrors the box."""
+        """Return the box's extent in each dimension (dim,)."""
+        # Nothing keeps a learnt bound above 0. Below, it mirrors the box, which identifies as well.
         return self.bound.detach().abs()
 
 
@@ -75,6 +76,7 @@ class Sphere(OutputSpace):
         self.radius = nn.Parameter(_positive("radius", [radius])[0], requires_grad=learnable)
 
     def forward(self, x: Tensor) -> Tensor:
+        # Normalised in float32: in 16 bits the lengths would differ by tenths of a percent.
         return self.radius * normalize(wide(x), dim=1)
 
 
@@ -91,6 +93,7 @@ class Product(OutputSpace):
         self.dims = [factor.dim for factor in factors]
 
     def forward(self, x: Tensor) -> Tensor:
+        # Factors take their coordinates in order, as the latents of the periodic variant are stored.
         parts = torch.split(x, self.dims, dim=1)
         return torch.cat([factor(part) for factor, part in zip(self.factors, parts, strict=True)], dim=1)
 

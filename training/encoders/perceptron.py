@@ -56,6 +56,7 @@ def perceptron(name: str, inputs: int, space: OutputSpace) -> Perceptron:
         >>> f(torch.zeros(3, 10)).shape
         torch.Size([3, 10])
     """
+    # A user's own perceptron gives d codes itself, so no last layer follows it.
     if ":" in name:
         return Perceptron(own_module("encoder", name, inputs=inputs, outputs=space.dim), nn.Identity(), space)
     sizes = [inputs, *widths(name, inputs)]

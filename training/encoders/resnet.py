@@ -8,7 +8,7 @@ from torch.nn.functional import relu
 
 
 def conv(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
-    """A convolution that keeps the image's size up to its stride; the normalisation after it brings the bias."""
+    """Return a convolution that keeps the image's size up to its stride; the normalisation after it brings the bias."""
     return nn.Conv2d(inputs, outputs, size, stride, padding=size // 2, bias=False)
 
 
@@ -26,7 +26,7 @@ class BasicBlock(nn.Module):
         self.downsample = shortcut(inputs, width * self.expansion, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, inputs, H, W) → (N, width, H/stride, W/stride)."""
+        """Return (N, width, H/stride, W/stride) of (N, inputs, H, W)."""
         y = relu(self.bn1(self.conv1(x)), inplace=True)
         y = self.bn2(self.conv2(y))
         return relu(y + self.downsample(x), inplace=True)
@@ -49,7 +49,7 @@ class Bottleneck(nn.Module):
         self.downsample = shortcut(inputs, outputs, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, inputs, H, W) → (N, 4·width, H/stride, W/stride)."""
+        """Return (N, 4·width, H/stride, W/stride) of (N, inputs, H, W)."""
         y = relu(self.bn1(self.conv1(x)), inplace=True)
         y = relu(self.bn2(self.conv2(y)), inplace=True)
         y = self.bn3(self.conv3(y))
@@ -60,7 +60,7 @@ Block: TypeAlias = type[BasicBlock] | type[Bottleneck]
 
 
 def shortcut(inputs: int, outputs: int, stride: int) -> nn.Module:
-    """The way around a block: the input itself, or where shapes differ a 1×1 convolution of it."""
+    """Return the way around a block: the input itself, or a 1×1 convolution of it if shapes differ."""
     if stride == 1 and inputs == outputs:
         return nn.Identity()
     return nn.Sequential(conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
@@ -80,7 +80,7 @@ class ResNet(nn.Module):
         self.layer3 = stage(block, 2 * width, 256, blocks[2], 2)
         self.layer4 = stage(block, 4 * width, 512, blocks[3], 2)
         self.fc = nn.Linear(8 * width, outputs)
-        # The initialisation of the usual checkpoints, which PyTorch's default is not.
+        # The initialisation of the usual checkpoints. PyTorch's default is another one.
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -93,7 +93,8 @@ class ResNet(nn.Module):
 
 
 def stage(block: Block, inputs: int, width: int, blocks: int, stride: int) -> nn.Sequential:
-    """Blocks of one width; the first of them takes the stride."""
+    """Return blocks of one width; the first of them takes the stride."""
+    # Made before the first block: the order decides which random numbers each gets.
     rest = [block(width * block.expansion, width, 1) for _ in range(blocks - 1)]
     return nn.Sequential(block(inputs, width, stride), *rest)
 

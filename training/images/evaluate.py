@@ -31,7 +31,8 @@ from ident3d.training.views.pixels import Pixels
 EVALUATION_FILE, CODES_FILE, PICTURE_FILE = "evaluation.json", "evaluation-codes.npy", "correlation.png"
 BATCH = 256
 Numbers: TypeAlias = NDArray[np.int64]
-PAPERS_COUNT = 4096  # images that the papers score
+# The number of images that the papers score.
+PAPERS_COUNT = 4096
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ def evaluate(
         >>> found.count
         40
     """
-    choose_scores(metrics)  # a name that there is not is refused before images are encoded
+    # A name that does not exist is refused before images are encoded.
+    choose_scores(metrics)
     opened = run if isinstance(run, Run) else open_run(run)
     path = held_out_of(opened, root) if data is None else local_copy(data)
     if path is None:
@@ -136,6 +138,7 @@ def evaluate(
         classes=None if classes is None else classes[numbers],
         latent_names=opened.latents,
     )
+    # What is unusual about these images stands above the scores wherever they are shown.
     labels = ["Scored on images that the run was trained on."] if same else []
     if other := otherness(opened.data["settings"], description):
         labels = [f"Scored on images of another world than the run was trained on ({other})."]
@@ -170,7 +173,7 @@ def fitting(run: Run, path: Path) -> Description:
 
 
 def held_out_of(run: Run, root: Path | None) -> Path | None:
-    """The folder of split test with the training set's world, material and size, if there is one."""
+    """Return the folder of split test with the training set's world, material and size; None if there is none."""
     return held_out_folder(Path(run.data["path"]), run.data["settings"], root)
 
 
@@ -227,6 +230,7 @@ def codes_of(
     # Statistics of batches mean what they did in training only if the batches are as large: B pairs are 2B images.
     batch = 2 * run.settings.batch if batch_stats else BATCH
     where = device_of(device)
+    # A run on a GPU may have used fp16, which a CPU does not train or score in.
     dtype = run.dtype if where.type != "cpu" or run.dtype != "fp16" else "fp32"
     pixels = Pixels(run.pixels.mean, run.pixels.std, run.settings.size)
     model = on_device(model, where).eval()
@@ -236,8 +240,9 @@ def codes_of(
                 module.train()
     parts = []
     bar = progress_bar(len(numbers), "images", show=show)
+    # Batches that give their own statistics must not move the running ones, which belong to training.
     memory = memory_advice(f"{batch} images go through the encoder at once")
-    with memory, bar, torch.inference_mode(), untracked_statistics(model):  # scoring leaves the running ones alone
+    with memory, bar, torch.inference_mode(), untracked_statistics(model):
         for some in np.array_split(numbers, max(1, round(len(numbers) / batch))):
             x = pixels.normalise(pixels.unit(images.batch(some)[0], where))
             with autocast(dtype, where):
@@ -250,7 +255,7 @@ def codes_of(
 
 
 def h5(codes: NDArray[np.float32], images: ImageDataset) -> bytes:
-    """The codes with the raw latents beside them, and the class where there is one."""
+    """Return an HDF5 file of the codes and raw latents, with the class if the scene has one."""
     raw, classes = images.all_latents()
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:

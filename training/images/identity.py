@@ -5,11 +5,12 @@ import numpy as np
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 
-SMALLEST = 1e-10  # of the largest eigenvalue; below it a direction is rounding
+# A direction whose eigenvalue is a smaller share of the largest one is rounding.
+SMALLEST = 1e-10
 
 
 def identity_r2(images: ImageDataset, count: int = 4096, seed: int = 0) -> float:
-    """Mean held-out R² of the least-squares map of least norm from all pixels, fitted on a half of the images.
+    """Return the mean held-out R² of the least-squares map of least norm from pixels, fitted on a half of the images.
 
     There are more pixels than images, so it is solved among images: with K = X Xᵀ, ẑ = X_new Xᵀ K⁺ Z.
     """

@@ -74,6 +74,7 @@ def open_run(path: Path | str) -> Run:
         data, facts = content["data"], content["facts"]
         dtype = str(with_new_names(content)["dtype"])  # "precision" until version 0.1
         shown = data["settings"]
+        # Built only to refuse a world that this version does not know.
         World.from_dict(shown["world"])
         if not isinstance(shown["source"], dict) or {"material", "size"} - shown.keys():
             raise TypeError("it does not say what images it was trained on")
@@ -120,10 +121,12 @@ def new_encoder(settings: Settings, world: World) -> Encoder:
     assert s.space is not None
     assert s.dim is not None
     dims: int | list[int] = s.dim
+    # A product of spaces stands for the periodic variant alone: three positions in a box, eight numbers on a sphere.
     if "*" in s.space:
         if not (world.periodic and s.space == "box*sphere" and s.dim == world.n_raw):
             raise UserError("The product box*sphere is the space of the periodic variant's 3 + 8 raw latents.")
         dims = [3, 8]
+    # Here and not earlier, so that the weights depend on nothing that was drawn before.
     torch.manual_seed(s.seed)
     space = output_space(s.space, dims, bound=s.bound, radius=s.radius, learnable=s.learnable)
     return encoder(s.encoder, space)
@@ -147,4 +150,5 @@ def trained_encoder(run: Run, own: str | None = None) -> tuple[Encoder, int]:
 def default_name(settings: Settings, data: Path) -> str:
     """Return <dataset>-<views>-<space>-<hash of all settings>."""
     views = "supervised" if settings.supervised else settings.cond
+    # A star is no part of a sensible file name.
     return f"{data.resolve().name}-{views}-{settings.space}-{digest(settings.as_dict())}".replace("*", "x")

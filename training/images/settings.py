@@ -63,6 +63,7 @@ class Settings:
     def from_dict(cls, recorded: dict[str, Any]) -> "Settings":
         """Return the settings that a run recorded, complete. Raise TypeError for anything else."""
         settings = cls(**with_new_names(recorded) | {"only": tuple(map(str, recorded["only"]))})
+        # JSON has one kind of number, so an int is accepted for a float, and never the other way round.
         for name, kind in (get_type_hints(cls) | {"only": tuple}).items():
             given = getattr(settings, name)
             if not isinstance(float(given) if type(given) is int and isinstance(0.0, kind) else given, kind):
@@ -93,6 +94,7 @@ def with_defaults(settings: Settings, world: World, stored_size: int, images: in
         raise UserError(f"The images are {stored_size} pixels wide; --size makes them smaller, not {size}.")
     if s.batch > images:
         raise UserError(f"A batch of {s.batch} is larger than the training set of {images} images; lower --batch.")
+    # The loss depends on the space, and what the loss takes on the loss: so they are decided in this order.
     check_conditional(s, world)
     loss = s.loss or usual_loss(s, space)
     if s.supervised and space != "unbounded":

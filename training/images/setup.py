@@ -83,6 +83,7 @@ def start_or_resume(
     images = ImageDataset(path)
     images = images.with_latents(moving_latents(images.world))
     settings = with_defaults(settings, images.world, images.size, len(images))
+    # Gradients are averaged over ranks, which is the mean over the batch only if all shares are equal.
     if settings.batch % here.world:
         raise UserError(f"A batch of {settings.batch} cannot be shared out equally among {here.world} ranks.")
     if settings.sync_bn and (here.device.type != "cuda" or here.world == 1):
@@ -90,6 +91,7 @@ def start_or_resume(
     folder = Path(out) if out else data_root(root) / "runs" / default_name(settings, path)
     if is_dataset(folder):
         raise UserError(f"{folder} is a dataset; give the run another folder by --out.")
+    # The lease is held from here to the end of the training: nobody else can write this run.
     facts, resumed = data_facts(path, description), None
     with held_folder(folder, first=here.first) as held:
         # Only the lease's holder may ask for a checkpoint: another process may have written one until then.
@@ -116,7 +118,8 @@ def build(request: TrainingRequest, here: Rank, workers: int | None) -> Parts:
     assert s.loss is not None
     assert s.dim is not None
     pixels = Pixels(images.mean, images.std, s.size)
-    generator = torch.Generator()  # for augmentations; each step seeds it
+    # For augmentations. Each step seeds it anew.
+    generator = torch.Generator()
     pairs = None if s.images_alone else new_pairs(s, images)
     share = s.batch // here.world
     loader = make_loader(
@@ -126,6 +129,7 @@ def build(request: TrainingRequest, here: Rank, workers: int | None) -> Parts:
     objective = Objective(
         s.loss, s.dim, space=str(s.space), p=s.model_p, tau=s.tau, alpha=s.alpha, negatives=s.negatives, seed=s.seed
     ).to(device)
+    # A bound may need a higher rate than weights: it has a longer way to go.
     rates: dict[type[nn.Module], float] = {OutputSpace: s.space_lr} if s.space_lr else {}
     groups = parameter_groups(model, s.lr, rates)
     if own := list(objective.parameters()):

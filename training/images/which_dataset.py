@@ -10,16 +10,17 @@ from ident3d.loaders.folders.folder import Description, differences, is_dataset,
 
 
 def split_of(description: Description) -> str:
-    """train or test, as the source of the latents says."""
+    """Return train or test, as the source of the latents says."""
     return str(description.settings["source"].get("split", "train"))
 
 
 def datasets_below(root: Path) -> Iterator[tuple[Path, Description]]:
-    """The complete dataset folders at most two levels below the root, newest first; broken ones are passed over."""
+    """Yield the complete dataset folders at most two levels below the root, newest first, without broken ones."""
     found = [path.parent for pattern in ("*/dataset.json", "*/*/dataset.json") for path in root.glob(pattern)]
     for path in sorted(found, key=lambda folder: (folder / "dataset.json").stat().st_mtime, reverse=True):
         try:
             description = read_description(path)
+        # A broken folder somewhere below the root must not keep anybody from training on a sound one.
         except UserError:
             continue
         if description.complete and description.n:
@@ -27,7 +28,7 @@ def datasets_below(root: Path) -> Iterator[tuple[Path, Description]]:
 
 
 def training_folder(path: Path | None, root: Path | None, *, allow_same: bool = False) -> tuple[Path, Description]:
-    """The folder to train on: `path`, or the newest complete one of split train below the data root."""
+    """Return the folder to train on: `path`, or the newest complete one of split train below the data root."""
     if path is None:
         base = data_root(root)
         found = next((found for found in datasets_below(base) if split_of(found[1]) == "train"), None)
@@ -41,7 +42,7 @@ def training_folder(path: Path | None, root: Path | None, *, allow_same: bool = 
 
 
 def finished(path: Path) -> Description:
-    """The description of a complete folder that holds images."""
+    """Return the description of a complete folder that holds images; raise UserError for any other folder."""
     if path.is_dir() and not is_dataset(path) and not any(path.iterdir()):
         raise UserError(f"{path} is empty: `ident3d render` or `ident3d import` makes a dataset.")
     description = read_description(path)
@@ -53,11 +54,12 @@ def finished(path: Path) -> Description:
 
 
 def held_out_folder(trained: Path, ours: dict[str, Any], root: Path | None) -> Path | None:
-    """The newest complete folder of split test with the training set's world, material and size.
+    """Return the newest complete folder of split test with the training set's world, material and size, if any.
 
     It lies beside the training set, or below the root.
     """
     alike = ("world", "material", "size")
+    # A set beside the training set was most probably rendered for it, so it comes first.
     for base in (trained.resolve().parent, data_root(root)):
         for path, other in datasets_below(base):
             theirs = other.settings
@@ -67,7 +69,8 @@ def held_out_folder(trained: Path, ours: dict[str, Any], root: Path | None) -> P
 
 
 def mismatch(trained: dict[str, Any], size: int, other: Description) -> str | None:
-    """Why images of another folder cannot be scored by a run, if they cannot."""
+    """Return why images of another folder cannot be scored by a run; None if they can."""
+    # Other ranges or fixed latents may be scored, with a label. Another scene has other latents.
     theirs = other.settings
     if theirs["world"]["scene"] != trained["world"]["scene"]:
         return f"it shows {theirs['world']['scene']}, the run was trained on {trained['world']['scene']}"
@@ -77,14 +80,14 @@ def mismatch(trained: dict[str, Any], size: int, other: Description) -> str | No
 
 
 def otherness(trained: dict[str, Any], other: Description) -> str | None:
-    """In what images of another folder are of another world than a run was trained on, if they are."""
+    """Return in what images of another folder are of another world than a run was trained on; None if they are not."""
     alike = ("world", "material")
     found = differences({name: other.settings[name] for name in alike}, {name: trained[name] for name in alike})
     return "; ".join(found).replace("asked for", "in training") or None
 
 
 def overlaps(trained: dict[str, Any], other: Description) -> bool:
-    """Whether a run was trained on images of this folder: the same latents, drawn or from a file, of the same world."""
+    """Return whether a run was trained on images of this folder: the same latents of the same world."""
     return bool(
         trained["world"] == other.settings["world"]
         and latents_of(trained["source"]) == latents_of(other.settings["source"])
@@ -93,5 +96,5 @@ def overlaps(trained: dict[str, Any], other: Description) -> bool:
 
 
 def latents_of(source: dict[str, Any]) -> object:
-    """What tells one source of latents from another: the digest of a file or an import, else how they are drawn."""
+    """Return what tells one source of latents from another: the digest of a file or import, else how they are drawn."""
     return source.get("sha256") or source.get("raw_latents_sha256") or source

@@ -43,7 +43,7 @@ def accumulated_backward(
     parts: list[Tensor] = []
     with torch.no_grad(), untracked_statistics(model), forward_context():
         for part in chunks:
-            # a random layer must draw the same again in the second pass
+            # A random layer must draw the same again in the second pass.
             states.append((torch.get_rng_state(), *map(torch.cuda.get_rng_state, devices)))
             parts.append(model(part))
     codes = torch.cat(parts).requires_grad_()

@@ -21,7 +21,7 @@ from ident3d.loaders.format.files import write_atomically
 State: TypeAlias = dict[str, Any]
 CHECKPOINT_FILE = "checkpoint.safetensors"
 MODEL, OBJECTIVE, OPTIMISER = "model.", "objective.", "optimiser."
-# what Adam keeps for each parameter
+# What Adam keeps for each parameter.
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 

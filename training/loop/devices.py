@@ -28,12 +28,12 @@ class Rank:
 
     @property
     def first(self) -> bool:
-        """Whether this rank writes and speaks."""
+        """Return whether this rank writes files and messages."""
         return self.rank == 0
 
 
 def device_of(name: str, local_rank: int = 0) -> torch.device:
-    """cpu, cuda, cuda:1, mps; "auto" is the first GPU that torch can use, else the CPU."""
+    """Return the device named cpu, cuda, cuda:1 or mps; "auto" is the first GPU that torch can use, else the CPU."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -55,7 +55,7 @@ def device_of(name: str, local_rank: int = 0) -> torch.device:
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """So many threads for torch, and afterwards as many as before."""
+    """Give torch so many threads, and afterwards as many as before."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -68,14 +68,15 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def on_device(model: Model, device: torch.device) -> Model:
-    """The model on a device, its weights channels-last as the images are."""
+    """Return the model on a device, its weights channels-last as the images are."""
     return model.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
 @contextmanager
 def joined_ranks(device: str) -> Iterator[Rank]:
-    """This process's place; under torchrun it joins the group of ranks, and leaves it at the end if it had to join."""
+    """Give this process's rank. Under torchrun, join the group of ranks, and leave it at the end."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
+    # Some clusters set WORLD_SIZE for every process. Without its companions, torch would wait for ranks for ever.
     if world > 1 and any(name not in os.environ for name in ("RANK", "MASTER_ADDR", "MASTER_PORT")):
         raise UserError(f"WORLD_SIZE is {world}, but this is no rank: start ranks with torchrun, or unset WORLD_SIZE.")
     chosen = device_of(device, int(os.environ.get("LOCAL_RANK", "0")))
@@ -84,6 +85,7 @@ def joined_ranks(device: str) -> Iterator[Rank]:
         return
     if chosen.type == "cuda":
         torch.cuda.set_device(chosen)
+    # A caller that has joined the group already keeps it.
     joined = not dist.is_initialized()
     if joined:
         dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
@@ -95,16 +97,17 @@ def joined_ranks(device: str) -> Iterator[Rank]:
 
 
 def agreed(choice: int, device: torch.device) -> int:
-    """The first rank's choice, on every rank."""
+    """Return the first rank's choice, on every rank."""
     if not (dist.is_available() and dist.is_initialized()):
         return choice
-    told = torch.tensor([choice], device=device)
-    dist.broadcast(told, 0)
-    return int(told)
+    shared = torch.tensor([choice], device=device)
+    dist.broadcast(shared, 0)
+    return int(shared)
 
 
 def rank() -> int:
-    """This process's number under torchrun, 0 without it."""
+    """Return this process's number under torchrun, 0 without it."""
+    # From the environment, because it is asked before and after the group of ranks exists.
     return int(os.environ.get("RANK", "0")) if os.environ.get("WORLD_SIZE", "1") != "1" else 0
 
 

@@ -66,6 +66,7 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
     """Return the lines of metrics.jsonl, without one that a kill cut short."""
     path = folder / LOG_FILE
     found = []
+    # Only the last line can be cut short, but a line that cannot be read is nowhere worth a failed run.
     for text in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
         try:
             line = json.loads(text)

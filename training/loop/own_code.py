@@ -17,19 +17,22 @@ from ident3d.memory import is_out_of_memory
 
 
 def by_path(kind: str, path: str) -> object:
-    """The object `name` of the module, which may also be a file in the current folder. `kind` is for the errors."""
+    """Return the object `name` of the module, which may be a file in the current folder. `kind` is for the errors."""
     module_name, _, name = path.partition(":")
     if not module_name or not name:
-        raise UserError(f"A {kind} of your own is named package.module:name, not {path!r}.")
+        raise UserError(f"Your own {kind} is named package.module:name, not {path!r}.")
     here = str(Path.cwd())
-    sys.path.append(here)  # last: a user's file must not shadow an installed package
+    # At the end, because a user's file must not shadow an installed package.
+    sys.path.append(here)
     try:
-        with torch.random.fork_rng(devices=()):  # what a module draws when it is first imported shifts no run's draws
+        # What a module draws when it is first imported must not shift a run's draws.
+        with torch.random.fork_rng(devices=()):
             module = import_module(module_name)
     except Exception as error:
         raise UserError(f"The {kind} {path!r} cannot be imported ({type(error).__name__}: {error}).") from error
     finally:
-        del sys.path[-1 - sys.path[::-1].index(here)]  # the last: an earlier entry for the folder is somebody else's
+        # The last such entry is ours: an earlier one for the same folder is somebody else's.
+        del sys.path[-1 - sys.path[::-1].index(here)]
     if not hasattr(module, name):
         near = get_close_matches(name, vars(module), n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -40,14 +43,15 @@ def by_path(kind: str, path: str) -> object:
 
 @contextmanager
 def own_code(kind: str, path: str) -> Iterator[None]:
-    """Around a call of a user's own object: what it raises becomes a sentence with the line that raised it."""
+    """Turn what a call of a user's own object raises into a UserError with the line that raised it."""
     try:
         yield
     except UserError:
         raise
     except Exception as error:
+        # Not a user's own code, or no fault of it.
         if ":" not in path or is_out_of_memory(error):
-            raise  # not a user's own, or no fault of it
+            raise
         file = getattr(sys.modules.get(path.partition(":")[0]), "__file__", None)
         lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
         where = f" ({Path(str(file)).name}, line {lines[-1]})" if lines else ""
@@ -55,9 +59,9 @@ def own_code(kind: str, path: str) -> Iterator[None]:
 
 
 def own_module(kind: str, path: str, **sizes: int) -> nn.Module:
-    """A copy of a user's own nn.Module, or what a class or function of theirs makes when called with the sizes.
+    """Return a copy of a user's own nn.Module, or what a class or function of theirs makes when called with the sizes.
 
-    A copy, so that no run of a process begins with the weights that the one before it has learnt.
+    It is a copy, so that no run of a process starts with the weights that the one before it has learnt.
     """
     found = by_path(kind, path)
     if isinstance(found, nn.Module):
@@ -70,8 +74,8 @@ def own_module(kind: str, path: str, **sizes: int) -> nn.Module:
     except UserError as error:
         if not isinstance(error.__cause__, TypeError):
             raise
-        told = " and ".join(f"the number of {what}, {size}" for what, size in sizes.items())
-        raise UserError(f"The {kind} {path!r} is called with {told}: {error.__cause__}.") from error
+        given = " and ".join(f"the number of {what}, {size}" for what, size in sizes.items())
+        raise UserError(f"The {kind} {path!r} is called with {given}: {error.__cause__}.") from error
     if not isinstance(made, nn.Module):
         raise UserError(f"The {kind} {path!r} made a {type(made).__name__}, not an nn.Module.")
     return made

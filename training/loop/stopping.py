@@ -9,12 +9,13 @@ from types import FrameType
 
 @contextmanager
 def stoppable(wanted: bool = True) -> Iterator[Callable[[], bool]]:
-    """Gives a function that says whether a stop was asked for. A second Ctrl-C stops at once.
+    """Give a function that returns whether a stop was asked for. A second Ctrl-C stops at once.
 
-    Where it is not `wanted` signals do what they always do: one of several ranks cannot stop alone.
+    If it is not `wanted`, signals do what they always do: one of several ranks cannot stop alone.
     """
     asked = threading.Event()
-    if not wanted or threading.current_thread() is not threading.main_thread():  # which alone gets signals
+    # The main thread alone gets signals.
+    if not wanted or threading.current_thread() is not threading.main_thread():
         yield asked.is_set
         return
 

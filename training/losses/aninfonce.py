@@ -26,6 +26,7 @@ class Precision(nn.Module):
 
     def __init__(self, dim: int, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
+        # Trained before softplus, so that no step can make an entry negative.
         self.free = nn.Parameter(0.1 * torch.randn(dim, generator=generator))
 
     def forward(self) -> Tensor:
@@ -72,11 +73,12 @@ def an_info_nce(
     z, z_tilde = wide(anchors), wide(positives)
     all_z, all_z_tilde = (z, z_tilde) if negatives is None else map(wide, two_views(anchors, negatives))
     itself = own_rows(z, all_z, first_row)
-    # |√(Λ̂/2) (a-b)|² = ½ (a-b)ᵀ Λ̂ (a-b): in scaled coordinates the similarity is a plain squared distance
+    # |√(Λ̂/2) (a-b)|² = ½ (a-b)ᵀ Λ̂ (a-b): in scaled coordinates the similarity is a plain squared distance.
     scale = (wide(precision) / 2).sqrt()
     z, z_tilde, all_z, all_z_tilde = (
         (unit(x, dim=1) if normalize else x) * scale for x in (z, z_tilde, all_z, all_z_tilde)
     )
+    # Made once and used for both views, as the public code does.
     across = log_sum_power(z, all_z_tilde, 2)
     log_sum = torch.cat([
         torch.logaddexp(log_sum_power(z, all_z, 2, skip=itself), across),

@@ -10,11 +10,11 @@ WITH_POWER: Final = ("delta", "au")
 WITH_TEMPERATURE: Final = ("infonce", "delta", "simclr")
 ALPHA: Final = 0.5
 
-# whose codes an anchor is compared with: all anchors of the batch, itself among them, or all but itself
+# Whose codes an anchor is compared with: all anchors of the batch, itself among them, or all but itself.
 NEGATIVES: Final = ("batch", "others")
 WITH_NEGATIVES: Final = ("infonce", "delta")
 
-# numbers of either trainer's settings, by what they must be
+# Numbers of either trainer's settings, by what they must be. Each trainer has most of them.
 AT_LEAST_ONE: Final = ("batch", "steps", "chunk", "dim", "hard_count")
 POSITIVE: Final = (
     "lr", "space_lr", "lambda_lr", "sigma", "cond_p", "marginal_sigma", "tau", "bound", "radius",
@@ -32,6 +32,7 @@ def check_loss(
     loss: str, space: str, *, supervised: bool, model_p: float | None, tau: float, alpha: float, negatives: str
 ) -> None:
     """Raise UserError if the loss does not exist, does not fit the output space, or takes no such number."""
+    # A user's own loss may be anything: it is called first when the parts are built.
     is_own = ":" in loss
     if not is_own and loss not in LOSSES:
         raise unknown("loss", loss, [*LOSSES, "package.module:name"])

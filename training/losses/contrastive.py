@@ -62,6 +62,7 @@ def info_nce(
     negatives = anchors if negatives is None else negatives
     if normalize:
         anchors, positives, negatives = (unit(wide(x), dim=1) for x in (anchors, positives, negatives))
+    # Every similarity holds one anchor, so dividing the anchors by τ is enough.
     anchors = wide(anchors) / _temperature(tau)
     skip = None if first_row is None else own_rows(anchors, negatives, first_row)
     log_sum = log_sum_dot(anchors, negatives, skip=skip)
@@ -101,7 +102,7 @@ def delta_contrastive(
     """
     check_codes(anchors, positives, negatives)
     negatives = anchors if negatives is None else negatives
-    # |x/τ^(1/p)|^p = |x|^p/τ: the temperature becomes a unit of length
+    # |x/τ^(1/p)|^p = |x|^p/τ: the temperature becomes a unit of length, and costs no pass over the similarities.
     scale = _temperature(tau) ** (-1 / _power(p))
     anchors, positives, negatives = (wide(x) * scale for x in (anchors, positives, negatives))
     skip = None if first_row is None else own_rows(anchors, negatives, first_row)
@@ -146,7 +147,7 @@ def two_view_info_nce(
     if normalize:
         ours, theirs = unit(ours, dim=1), unit(theirs, dim=1)
     ours = ours / _temperature(tau)
-    # theirs holds N first views, then N second views: the rows at which ours stand among them
+    # `theirs` holds N first views, then N second views. These are the rows at which ours stand among them.
     rows = own_rows(anchors, theirs[: len(theirs) // 2], first_row)
     itself = torch.cat([rows, len(theirs) // 2 + rows])
     return log_sum_dot(ours, theirs, skip=itself) - inner(ours, theirs[itself.roll(len(anchors))])
@@ -292,12 +293,13 @@ def ensemble(
         raise UserError(f"An ensemble has a loss, two views and a weight for each member, not {counts}.")
     if min(weights) < 0 or sum(weights) == 0:
         raise UserError("The weights of an ensemble are not negative, and at least one is above 0.")
+    # Means first: members may have batches of different sizes, and count by their weights alone.
     means = [loss(*pair).mean() for loss, pair in zip(losses, views, strict=True)]
     return torch.stack([w / sum(weights) * mean for w, mean in zip(weights, means, strict=True)]).sum()
 
 
 def _contrast(positive: Tensor, log_sum: Tensor) -> Tensor:
-    """-s⁺ + the log-sum over the negatives and the positive."""
+    """Return -s⁺ + the log-sum over the negatives and the positive."""
     return torch.logaddexp(positive, log_sum) - positive
 
 

@@ -20,7 +20,7 @@ from torch.autograd.function import once_differentiable
 
 
 def distributed() -> bool:
-    """Whether this process is one of several ranks."""
+    """Return whether this process is one of several ranks."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
@@ -69,7 +69,7 @@ def average_gradients(parameters: Iterable[Tensor]) -> None:
         return
     for parameter in parameters:
         if parameter.requires_grad:
-            # a rank without a gradient still takes part, or the others would wait for it
+            # A rank without a gradient still takes part, or the others would wait for it.
             gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
             dist.all_reduce(gradient)
             parameter.grad = gradient / dist.get_world_size()
@@ -86,6 +86,7 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        # A rank's codes are negatives in the losses of all ranks, so their gradients come from all of them.
         total = gradient.clone()
         dist.all_reduce(total)
         first = dist.get_rank() * ctx.batch

@@ -20,10 +20,8 @@ def check_shape(name: str, given: object, *shape: int | str) -> None:
 
 
 def check_codes(anchors: Tensor, positives: Tensor | None = None, negatives: Tensor | None = None) -> None:
-    """Raise a UserError unless anchors and positives are (B, d), and negatives (N, d).
-
-    PyTorch would broadcast a single row or column in silence, and the loss would compare the wrong things.
-    """
+    """Raise a UserError unless anchors and positives are (B, d), and negatives (N, d)."""
+    # PyTorch would broadcast a single row or column in silence, and the loss would compare the wrong things.
     check_shape("anchors", anchors, "B", "d")
     if positives is not None:
         check_shape("positives", positives, *anchors.shape)
@@ -32,7 +30,7 @@ def check_codes(anchors: Tensor, positives: Tensor | None = None, negatives: Ten
 
 
 def two_views(anchors: Tensor, negatives: Pair) -> Pair:
-    """Both views of a larger batch, checked to be of one shape (N, d)."""
+    """Return both views of a larger batch. Raise UserError unless they are of one shape (N, d)."""
     first, second = negatives
     check_codes(anchors, None, first)
     check_shape("negatives of the second view", second, *first.shape)
@@ -40,7 +38,7 @@ def two_views(anchors: Tensor, negatives: Pair) -> Pair:
 
 
 def own_rows(anchors: Tensor, negatives: Tensor, first_row: int) -> Tensor:
-    """The rows of the negatives at which the anchors stand, beginning at `first_row`."""
+    """Return the rows of the negatives at which the anchors stand, from `first_row` on."""
     if not 0 <= first_row <= len(negatives) - len(anchors):
         raise UserError(
             f"{len(anchors)} anchors that begin at first_row={first_row} do not fit into {len(negatives)} negatives."

@@ -98,7 +98,7 @@ class _LogSum(torch.autograd.Function):
 def _gradients(
     a: Tensor, b: Tensor, p: float | None, skip: Tensor | None, result: Tensor, grad: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Gradients for a and b of Σ_i grad_i result_i: the similarities once more, block by block."""
+    """Return the gradients for a and b of Σ_i grad_i result_i: the similarities once more, block by block."""
     # Products with tall, thin matrices are several times faster along their columns.
     columns = b.T.contiguous()
     grad_a, grad_columns = torch.empty_like(a), torch.zeros_like(columns)
@@ -106,7 +106,7 @@ def _gradients(
     result = result.clamp_min(torch.finfo(a.dtype).min)
     for rows in _blocks(a, b):
         similarity = _similarity(a, b, p, skip, rows)
-        # w_ij = ∂L/∂s_ij: row i's gradient, shared out by the softmax of its similarities
+        # w_ij = ∂L/∂s_ij: row i's gradient, shared out by the softmax of its similarities.
         w = similarity.sub_(result[rows, None]).exp_().mul_(grad[rows, None])
         if p is None:
             grad_a[rows] = w @ columns.T
@@ -124,14 +124,14 @@ def _gradients(
 
 
 def _blocks(a: Tensor, b: Tensor) -> Iterator[slice]:
-    """The rows of a in blocks whose similarities to all of b are worked on at once."""
+    """Return the rows of a in blocks whose similarities to all of b are worked on at once."""
     budget = CPU_BLOCK if a.device.type == "cpu" else GPU_BLOCK
     step = max(1, budget // max(1, len(b)))
     return (slice(first, first + step) for first in range(0, len(a), step))
 
 
 def _similarity(a: Tensor, b: Tensor, p: float | None, skip: Tensor | None, rows: slice) -> Tensor:
-    """s(a_i, b_j) for the given rows of a and all of b."""
+    """Return s(a_i, b_j) for the given rows of a and all of b."""
     if p is None:
         similarity = a[rows] @ b.T
     elif p == 2:
@@ -144,13 +144,14 @@ def _similarity(a: Tensor, b: Tensor, p: float | None, skip: Tensor | None, rows
 
 
 def _squares(a: Tensor, b: Tensor) -> Tensor:
-    """|a_i - b_j|² as a matrix product: |a_i|² - 2 ⟨a_i, b_j⟩ + |b_j|²."""
+    """Return |a_i - b_j|² as a matrix product: |a_i|² - 2 ⟨a_i, b_j⟩ + |b_j|²."""
     squares = torch.addmm(b.square().sum(1), a, b.T, alpha=-2)
     return squares.add_(a.square().sum(1, keepdim=True))
 
 
 def _powers(a: Tensor, b: Tensor, p: float) -> Tensor:
-    """Σ_k |a_ik - b_jk|^p, one dimension after another."""
+    """Return Σ_k |a_ik - b_jk|^p, one dimension after another."""
+    # Multiplying is several times faster than a power, so the usual p are written out.
     total = a.new_zeros(len(a), len(b))
     for _, difference in _differences(a, b):
         size = difference.abs_()
@@ -164,7 +165,7 @@ def _powers(a: Tensor, b: Tensor, p: float) -> Tensor:
 
 
 def _differences(a: Tensor, b: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """k and a_ik - b_jk, for each dimension k; one tensor serves all k and may be overwritten."""
+    """Yield k and a_ik - b_jk, for each dimension k; one tensor serves all k and may be overwritten."""
     columns_a, columns_b = a.T.contiguous(), b.T.contiguous()
     difference = a.new_empty(len(a), len(b))
     for k in range(a.shape[1]):
@@ -173,7 +174,7 @@ def _differences(a: Tensor, b: Tensor) -> Iterator[tuple[int, Tensor]]:
 
 
 def _slope(difference: Tensor, p: float) -> Tensor:
-    """∂|x|^p/∂x = p sign(x) |x|^(p-1), and 0 at 0 for p = 1 as well."""
+    """Return ∂|x|^p/∂x = p sign(x) |x|^(p-1), and 0 at 0 for p = 1 as well."""
     if p == 1:
         return difference.sign_()
     if p == 3:

@@ -54,6 +54,7 @@ class Objective(nn.Module):
         if ":" in loss:
             self.own = own_loss(loss)
         elif loss == "aninfonce":
+            # A generator of its own: Λ̂ starts the same whatever the encoder has drawn.
             self.precision = Precision(dim, generator=torch.Generator().manual_seed(seed))
         elif loss != "mse":
             self.pair_loss = make_loss(loss, p=p or 2.0, tau=tau, alpha=alpha, negatives=negatives)
@@ -79,6 +80,7 @@ class Objective(nn.Module):
         if not isinstance(value, Tensor) or value.ndim > 1:
             shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise UserError(f"The loss {self.name!r} gives one value per anchor, not {shape}.")
+        # Such a loss would train nothing, in silence.
         if codes.requires_grad and not value.requires_grad and torch.is_grad_enabled():
             raise UserError(f"The loss {self.name!r} has no gradient: its value does not depend on the codes.")
         return value
@@ -94,7 +96,8 @@ def own_loss(path: str) -> Callable[..., Any]:
         with own_code("loss", path):
             found = found()
     elif isinstance(found, nn.Module):
-        found = deepcopy(found)  # what it learns is this run's alone
+        # What it learns is this run's alone.
+        found = deepcopy(found)
     if not callable(found):
         raise UserError(f"The loss {path!r} is neither a function nor an nn.Module.")
     return found

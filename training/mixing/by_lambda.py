@@ -10,7 +10,7 @@ from ident3d.latents.distributions.special import Float64
 
 
 def blocks(truth: Sequence[float], values: Sequence[float]) -> list[list[float]]:
-    """The values in increasing order, in as many blocks, of the same sizes, as there are different values in `truth`.
+    """Return the values in increasing order, in blocks as large as those of equal values in `truth`.
 
     Λ̂ is known up to a permutation, so its smallest entries are those of the smallest Λ.
     """
@@ -23,9 +23,9 @@ def blocks(truth: Sequence[float], values: Sequence[float]) -> list[list[float]]
 
 
 def halves(lambdas: Sequence[Sequence[float]], per_latent: Float64) -> dict[str, float]:
-    """Mean R² of the latents whose Λ is above the middle of its range (content), and of the others (style).
+    """Return the mean R² of the latents whose Λ is above the middle of its range (content), and of the others (style).
 
-    Nothing where Λ is the same for all latents, or where several processes have a Λ each.
+    Return nothing if Λ is the same for all latents, or if several processes have a Λ each.
     """
     if len(lambdas) != 1 or len(set(lambdas[0])) == 1:
         return {}
@@ -35,8 +35,9 @@ def halves(lambdas: Sequence[Sequence[float]], per_latent: Float64) -> dict[str,
 
 
 def beside_lambda(lambdas: Sequence[Sequence[float]], facts: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    """For each process Λ, the best Λ̂ at f = g⁻¹ and at a stretched one, and the run's; nothing for a loss without."""
+    """Return for each process Λ, the best Λ̂ at f = g⁻¹ and at a stretched one, and the run's, if the loss has a Λ̂."""
     lines = []
+    # A loss without Λ̂ records none. The minimum is missing if it could not be estimated.
     for process, ours in enumerate(facts.get("precision", [])):
         truth, best = lambdas[process], facts["minimum"]["precision"][process] if "minimum" in facts else None
         stretched = facts["stretched"][process] if facts.get("stretched") else None
@@ -46,5 +47,5 @@ def beside_lambda(lambdas: Sequence[Sequence[float]], facts: Mapping[str, Any]) 
 
 
 def shown(truth: Sequence[float], values: Sequence[float] | None) -> str:
-    """The mean of each block of equal Λ, or a dash where there are no values."""
+    """Return the mean of each block of equal Λ, or a dash if there are no values."""
     return "–" if values is None else ", ".join(f"{mean(block):.4g}" for block in blocks(truth, values))

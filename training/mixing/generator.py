@@ -19,10 +19,14 @@ from ident3d.training.loop.own_code import own_module
 
 SLOPE = 0.2
 LAYERS = 3
-DRAWS = 25_000  # whose smallest condition number is the threshold
-MOST_DRAWS = 250_000  # whose best is taken where none is below the threshold
-MOST_LAYERS = 32  # each takes seconds to draw
-MOST_LATENTS = 128  # condition numbers of so many larger matrices take an hour
+# The smallest condition number of so many draws is the threshold, as in the public code.
+DRAWS = 25_000
+# After so many draws above the threshold the best of them is taken, so that drawing ends.
+MOST_DRAWS = 250_000
+# Each layer takes seconds to draw.
+MOST_LAYERS = 32
+# Condition numbers of so many larger matrices take an hour.
+MOST_LATENTS = 128
 
 
 class Mixing(nn.Module):
@@ -40,7 +44,7 @@ class Mixing(nn.Module):
         self.register_buffer("weights", weights)
 
     def forward(self, z: Tensor) -> Tensor:
-        """Latents (..., d) → observations (..., d)."""
+        """Return observations (..., d) of latents (..., d)."""
         first, *others = self.weights.to(z.dtype)
         x: Tensor = z @ first
         for weight in others:
@@ -48,7 +52,8 @@ class Mixing(nn.Module):
         return x
 
     def inverse(self, x: Tensor) -> Tensor:
-        """z = g⁻¹(x), computed in float64."""
+        """Return z = g⁻¹(x), computed in float64."""
+        # Each solution multiplies rounding by a condition number. In float64 all digits of a float32 are left.
         *others, last = self.weights.double().flip(0).unbind()
         z = x.double()
         for weight in others:
@@ -58,16 +63,17 @@ class Mixing(nn.Module):
 
 
 def new_mixing(dim: int, *, layers: int = LAYERS, seed: int = 0) -> Mixing:
-    """The papers' mixing of `dim` latents; the same for the same numbers."""
+    """Return the papers' mixing of `dim` latents, the same for the same numbers."""
     if dim < 2:
         raise UserError(f"There is nothing to mix in {dim} dimension{'s' * (dim != 1)}; take at least 2.")
     if dim > MOST_LATENTS:
         raise UserError(
-            f"The papers' mixing is drawn for at most {MOST_LATENTS} latents, not {dim}; give a mixing of your own as "
+            f"The papers' mixing is drawn for at most {MOST_LATENTS} latents, not {dim}; give your own as "
             "package.module:name."
         )
     if not 1 <= layers <= MOST_LAYERS:
         raise UserError(f"A mixing has at least 1 layer and at most {MOST_LAYERS}, not {layers}.")
+    # The threshold has a generator of its own: it belongs to the dimension, and every seed shares it.
     generator = np.random.default_rng([seed, dim])
     threshold = best_condition(dim)
     return Mixing(torch.tensor(np.stack([well_conditioned(dim, threshold, generator) for _ in range(layers)])).float())
@@ -75,13 +81,13 @@ def new_mixing(dim: int, *, layers: int = LAYERS, seed: int = 0) -> Mixing:
 
 @lru_cache
 def best_condition(dim: int) -> float:
-    """The smallest condition number among 25,000 draws."""
+    """Return the smallest condition number among 25,000 draws."""
     generator = np.random.default_rng(dim)
     return min(float(np.linalg.cond(drawn).min()) for drawn in blocks_drawn(DRAWS, dim, generator))
 
 
 def well_conditioned(dim: int, threshold: float, generator: np.random.Generator) -> Float64:
-    """The first draw whose condition number is at most the threshold."""
+    """Return the first draw whose condition number is at most the threshold, or else the best of many."""
     best: Float64 = columns_drawn(1, dim, generator)[0]
     least = np.inf
     for drawn in blocks_drawn(MOST_DRAWS, dim, generator):
@@ -95,30 +101,31 @@ def well_conditioned(dim: int, threshold: float, generator: np.random.Generator)
 
 
 def blocks_drawn(count: int, dim: int, generator: np.random.Generator) -> Iterator[Float64]:
-    """`count` matrices, as many at once as take 64 MB."""
+    """Yield `count` matrices, as many at once as take 64 MB."""
     at_once = min(5_000, 2**23 // dim**2)
     for first in range(0, count, at_once):
         yield columns_drawn(min(at_once, count - first), dim, generator)
 
 
 def columns_drawn(count: int, dim: int, generator: np.random.Generator) -> Float64:
-    """`count` matrices (dim, dim), uniform in (-1, 1), each column divided by its length."""
+    """Return `count` matrices (dim, dim), uniform in (-1, 1), each column divided by its length."""
     drawn = generator.uniform(-1, 1, (count, dim, dim))
     columns: Float64 = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
     return columns
 
 
 def mixing_named(name: str, dim: int, *, seed: int = 0) -> nn.Module:
-    """ "papers" (three layers), "papers:5" (five), or your own as "package.module:name".
+    """Return a mixing by name: "papers" (three layers), "papers:5" (five), or a user's own as "package.module:name".
 
-    Your own is an nn.Module, or a class or function that is called with the number of latents and makes one. It maps
-    (B, d) to (B, any). The global minimum is estimated from the latents, so it needs no inverse.
+    A user's own is an nn.Module, or a class or function that is called with the number of latents and makes one. It
+    maps (B, d) to (B, any). The global minimum is estimated from the latents, so it needs no inverse.
     """
     kind, _, layers = name.partition(":")
     if kind == "papers" and (layers.isdecimal() or name == kind):
         return new_mixing(dim, layers=int(layers or LAYERS), seed=seed)
     if ":" not in name:
         raise UserError(f"There is no mixing {name!r}; take papers, papers:5 for five layers, or package.module:name.")
+    # A user's own mixing draws its weights from the global generator. It is data and is never trained.
     torch.manual_seed(seed)
     made = own_module("mixing", name, latents=dim)
     for parameter in made.parameters():
@@ -141,8 +148,11 @@ class Whitening(nn.Module):
         self.wanted = some is not None
         mean, weight = torch.zeros(width), torch.eye(width)
         if some is not None:
-            some = some.cpu().double()  # not every GPU has float64
+            # On the CPU, because not every GPU has float64.
+            some = some.cpu().double()
             values, vectors = torch.linalg.eigh(some.T.cov())
+            # A direction in which the data do not vary is not blown up: its variance counts as a tiny share of the
+            # largest.
             mean, weight = some.mean(0).float(), (vectors / values.clamp_min(1e-12 * values[-1]).sqrt()).float()
         self.register_buffer("mean", mean)
         self.register_buffer("weight", weight)

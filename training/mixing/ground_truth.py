@@ -49,29 +49,31 @@ class Positive(nn.Module):
 
 
 def global_minimum(s: MixingSettings, steps: int = STEPS) -> Minimum:
-    """The loss at f = g⁻¹ with the best scale c and the best Λ̂, by Adam on fresh batches of completed settings.
+    """Return the loss at f = g⁻¹ with the best scale c and the best Λ̂, by Adam on fresh batches of complete settings.
 
-    The batch counts: every anchor is among its own candidates, which is felt the more the fewer they are. Codes on a
+    The batch counts: every anchor is among its own negatives, which matters the more the fewer they are. Codes on a
     sphere are the latents of a sphere at the model's radius; in a box or without bounds one scale is free.
     """
     if s.space == "sphere" and s.latent_space != "sphere":
         raise UserError(f"Latents of the {s.latent_space} are no codes of a sphere: there is no f = g⁻¹.")
     loss, scale = MixingLoss(s), Positive([s.radius if s.space == "sphere" else 1.0])
     diagonals = fixed_diagonals(s, loss)
+    # Before Λ̂ moves: it starts at the truth.
     at_lambda = mean(losses(s, loss, scale)) if len(diagonals) else None
     minimise(s, loss, scale, [*diagonals, *([] if s.space == "sphere" or s.supervised else [scale])], steps)
     values, found = losses(s, loss, scale), listed(diagonals)
-    if not all(isfinite(value) for value in values):  # a steep p, or a loss of a user's own
+    # A steep p, or a user's own loss, may have none.
+    if not all(isfinite(value) for value in values):
         raise NoMinimum("The loss has no minimum over the scale of f = g⁻¹ that could be found: it ends at no number.")
     return Minimum(mean(values), stdev(values) / BATCHES**0.5, float(scale().detach()), found, at_lambda)
 
 
 def stretched_precision(s: MixingSettings, steps: int = STEPS) -> list[list[float]]:
-    """The best Λ̂ at h = A z / |A z| for the best diagonal A: where an encoder may end.
+    """Return the best Λ̂ at h = A z / |A z| for the best diagonal A: where an encoder may end.
 
     AnInfoNCE's sampler rejects and projects, so that its pairs are not quite of the loss's form: stretched latents do
-    better than the latents themselves, and have a Λ̂ of their own. Nothing off the sphere, where A and Λ̂ are one, and
-    for a loss without Λ̂.
+    better than the latents themselves, and have a Λ̂ of their own. Return nothing off the sphere, where A and Λ̂ are
+    one, and for a loss without Λ̂.
     """
     if s.space != "sphere" or s.loss != "aninfonce" or s.hard:
         return []
@@ -82,7 +84,7 @@ def stretched_precision(s: MixingSettings, steps: int = STEPS) -> list[list[floa
 
 
 def minimise(s: MixingSettings, loss: MixingLoss, scale: Positive, trained: Sequence[nn.Module], steps: int) -> None:
-    """Adam on the loss of h = scale · z, on the parameters of `trained`."""
+    """Minimise the loss of h = scale · z by Adam, over the parameters of `trained`."""
     if not trained:
         return
     optimiser = torch.optim.Adam(parameter for module in trained for parameter in module.parameters())
@@ -94,13 +96,14 @@ def minimise(s: MixingSettings, loss: MixingLoss, scale: Positive, trained: Sequ
 
 
 def losses(s: MixingSettings, loss: MixingLoss, scale: Positive) -> list[float]:
-    """The losses of batches that nothing was fitted on."""
+    """Return the losses of batches that nothing was fitted on."""
     with torch.no_grad():
         return [float(loss_at(s, loss, scale, Stream.MINIMUM_SCORED, step)) for step in range(BATCHES)]
 
 
 def loss_at(s: MixingSettings, loss: MixingLoss, scale: Positive, stream: Stream, step: int) -> Tensor:
-    """The loss of a batch at h = scale · z."""
+    """Return the loss of a batch at h = scale · z."""
+    # Each stream has its own draws, so that no batch is both fitted and scored.
     latents = sampler(s).draw(s.batch, torch.Generator().manual_seed(seed_of(s.seed, step, stream)))
     value: Tensor = loss([scale() * z for z in latents], latents)
     return value
@@ -113,6 +116,7 @@ def listed(diagonals: nn.ModuleList) -> list[list[float]]:
 def fixed_diagonals(s: MixingSettings, loss: MixingLoss) -> nn.ModuleList:
     """Put a Λ̂ that starts at the truth into every member of the loss that has one, and return them."""
     found = nn.ModuleList()
+    # With hard negatives the best Λ̂ is Λ⁺ - Λ⁻.
     truths = [[a - b for a, b in zip(s.lambdas[0], s.hard, strict=True)]] if s.hard else s.lambdas
     for member, truth in zip(loss.members, truths, strict=False):
         if isinstance(member, Objective) and member.precision is not None:

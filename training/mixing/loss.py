@@ -31,10 +31,12 @@ class MixingLoss(nn.Module):
         if s.supervised:
             value: Tensor = self.members[0](codes[0], latents)
             return value
+        # Every anchor has hard negatives of its own, one after another in the sampler's order.
         if s.hard:
             z, z_tilde, negatives = codes
             own = negatives.reshape(len(z), s.hard_count, -1)
             return hard_negatives(z, z_tilde, own, self.similarity).mean()
+        # The sampler gives z and z̃ of each process in turn.
         pairs = list(zip(codes[::2], codes[1::2], strict=True))
         losses = [partial(of_pair, member) for member in self.members]
         return ensemble(losses, pairs)

@@ -21,6 +21,7 @@ KIND = "ident3d-mixing"
 def start_or_resume(path: Path, settings: MixingSettings, device: torch.device, resume: bool) -> Iterator[Lease | None]:
     """Hold a run's folder, which is new or was started with the same settings, and write run.json into a new one."""
     with held_folder(path) as held:
+        # run.json is written anew until there is a checkpoint: before that, nothing was learnt with the old settings.
         if not checkpoint.to_resume(path, resume):
             write_record(path, KIND, {"settings": settings.as_dict(), "facts": circumstances(device)})
         elif found := differences(open_mixing(path).as_dict(), settings.as_dict()):

@@ -20,10 +20,11 @@ class Sampler:
     hard_count: int = 0
 
     def draw(self, count: int, generator: torch.Generator) -> list[Tensor]:
-        """z, z̃ (count, d) of each process in turn, then z⁻ (count · hard_count, d), on the generator's device.
+        """Return z, z̃ (count, d) of each process in turn, then z⁻ (count · hard_count, d), on the generator's device.
 
         Without a conditional it draws anchors alone.
         """
+        # Every number comes from one generator in a fixed order, so a resumed run draws what it would have drawn.
         uniform = uniforms(generator, torch.empty(0, device=generator.device))
         if not self.conditionals:
             return [self.marginal.sample(count, uniform)]
@@ -37,7 +38,7 @@ class Sampler:
 
 
 def sampler(s: MixingSettings) -> Sampler:
-    """The draws that completed settings ask for; supervised runs take anchors alone."""
+    """Return the draws that complete settings ask for; supervised runs take anchors alone."""
     if s.supervised:
         return Sampler(marginal_of(s), ())
     negatives = conditional("rejected_normal", space_of(s), precision=s.hard) if s.hard else None

@@ -31,15 +31,16 @@ Figures = dict[str, float]
 
 
 def score(work: MixingRun) -> dict[str, Any]:
-    """A trained run's figures and facts, on latents that it was not trained on; written into its folder if it has one.
+    """Return a trained run's figures and facts on fresh latents, and write them into its folder if it has one.
 
     Figures are R² and MCC of the codes and of the observations themselves (the identity baseline), R² of the latents
-    that vary less (content) and more (style) where Λ is not the same for all, and the deviation of Λ̂ from the Λ̂ that
+    that vary less (content) and more (style) if Λ is not the same for all, and the deviation of Λ̂ from the Λ̂ that
     minimises the loss at f = g⁻¹. R² is fitted on one half of the samples and scored on the other.
     """
     s, device = work.settings, work.device
     generator = torch.Generator(device).manual_seed(seed_of(s.seed, 0, Stream.SCORES))
     latents = replace(work.sampler, conditionals=()).draw(COUNT, generator)[0]
+    # In parts, because an encoder of the papers' width holds much for so many samples at once.
     with torch.no_grad():
         x = torch.cat([work.mixing(part) for part in torch.split(latents, CHUNK)]).cpu().numpy()
         codes = [work.encoded(work.observed(part)) for part in torch.split(latents, CHUNK)]
@@ -51,8 +52,10 @@ def score(work: MixingRun) -> dict[str, Any]:
     facts: dict[str, Any] = {"per_latent": [round(float(value), 5) for value in fit.per_latent]}
     if s.marginal == "vmf" or (s.latent_space == "box" and s.marginal != "uniform"):
         figures["mass to move"] = mass_to_move(marginal_of(s))
+    # There is no f = g⁻¹ into a sphere for latents that do not lie on one.
     if not s.supervised and (s.space != "sphere" or s.latent_space == "sphere"):
-        with suppress(NoMinimum):  # the scores do not hang on it
+        # The scores do not depend on the minimum.
+        with suppress(NoMinimum):
             least = global_minimum(s)
             facts["minimum"] = vars(least)
             facts["stretched"] = stretched_precision(s)
@@ -67,10 +70,11 @@ def score(work: MixingRun) -> dict[str, Any]:
 
 
 def held_out_loss(work: MixingRun) -> float:
-    """The mean loss of the trained run on fresh batches, to hold beside the loss at f = g⁻¹."""
+    """Return the mean loss of the trained run on fresh batches, to compare with the loss at f = g⁻¹."""
     s, device = work.settings, work.device
     values = []
     with torch.no_grad():
+        # On a CPU the very batches that the minimum was scored on: what is left of the difference is the encoder's.
         for step in range(BATCHES):
             generator = torch.Generator(device).manual_seed(seed_of(s.seed, step, Stream.MINIMUM_SCORED))
             latents = work.sampler.draw(s.batch, generator)
@@ -80,7 +84,7 @@ def held_out_loss(work: MixingRun) -> float:
 
 
 def beside(work: MixingRun, least: Minimum) -> Figures:
-    """Λ̂ of the run against the best one: the largest relative deviation of the mean over a block of equal Λ."""
+    """Return how far Λ̂ is from the best one: the largest relative deviation of the mean over a block of equal Λ."""
     deviations = [
         abs(np.mean(ours) / np.mean(best) - 1)
         for truth, diagonal, wanted in zip(work.settings.lambdas, work.loss.diagonals(), least.precision, strict=False)
@@ -90,7 +94,7 @@ def beside(work: MixingRun, least: Minimum) -> Figures:
 
 
 def text(found: Mapping[str, Any], lambdas: Sequence[Sequence[float]] = ()) -> str:
-    """A run's figures and losses, one on a line; for every Λ the best Λ̂ at f = g⁻¹, at a stretched g⁻¹, and ours."""
+    """Return a run's figures and losses, one on a line; for every Λ the best Λ̂, that at a stretched g⁻¹, and ours."""
     facts, lines = found["facts"], [f"{name:<16}{value:.4f}" for name, value in found["figures"].items()]
     lines.append(f"{'loss':<16}{facts['loss']:.4f}")
     if "minimum" in facts:

@@ -1,4 +1,4 @@
-"""What a run on mixed latents is: one frozen record, completed and checked before anything starts."""
+"""Settings of a run on mixed latents: one frozen record, completed and checked before anything starts."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +14,7 @@ from ident3d.training.loop.run_folder import with_new_names
 from ident3d.training.loop.steps import SCHEDULES
 from ident3d.training.losses.choice import ALPHA, check_loss, check_name, check_ranges, power_of
 
+# Distributions along a line, on each latent by itself.
 LINE: Final = ("normal", "laplace", "gennorm")
 MARGINALS: Final = {"box": ("uniform", *LINE), "sphere": ("uniform", *LINE, "vmf"), "unbounded": LINE}
 CONDITIONALS: Final = {"box": LINE, "sphere": (*LINE, "vmf", "rejected_normal"), "unbounded": LINE}
@@ -83,8 +84,9 @@ def with_defaults(settings: MixingSettings) -> MixingSettings:
     check_ranges(s, supervised=s.supervised)
     check_name("schedule", s.schedule, SCHEDULES)
     check_name("number format", s.dtype, DTYPES)
+    # A name that cannot be read is refused here, before anything is drawn.
     if ":" not in s.encoder:
-        widths(s.encoder, s.dim)  # refuses a name that it cannot read
+        widths(s.encoder, s.dim)
     s = with_distributions(s)
     space = s.space or ("unbounded" if s.supervised else str(s.latent_space))
     check_name("output space", space, SPACES)
@@ -98,6 +100,7 @@ def with_defaults(settings: MixingSettings) -> MixingSettings:
         model_p=power_of(loss, s.model_p),
         steps=s.steps or (100_000 if s.supervised else 300_000),
     )
+    # Last, because what is used depends on the defaults.
     check_used(s)
     return s
 
@@ -122,7 +125,8 @@ def with_distributions(s: MixingSettings) -> MixingSettings:
         raise UserError("--lambda and --cond rejected_normal belong together.")
     if s.hard and len(s.lambdas) != 1:
         raise UserError("--hard-lambda goes with one --lambda: negatives come from the same sampler as positives.")
-    marginal_of(s), conditionals_of(s)  # refuse widths that cannot be
+    # Made once to refuse widths that cannot be.
+    marginal_of(s), conditionals_of(s)
     return s
 
 
@@ -168,7 +172,7 @@ def check_used(s: MixingSettings) -> None:
 
 
 def spread_out(option: str, values: Sequence[float], dim: int) -> tuple[float, ...]:
-    """One value per dimension: k values where k divides d each hold for d/k dimensions in turn."""
+    """Return one value per dimension. Of k values, if k divides d, each holds for d/k dimensions in turn."""
     if bad := [value for value in values if not (isfinite(value) and value > 0)]:
         raise UserError(f"Every value of --{option} is a number above 0, not {bad[0]:g}.")
     if not values or dim % len(values):
@@ -180,7 +184,8 @@ def spread_out(option: str, values: Sequence[float], dim: int) -> tuple[float, .
 
 
 def fits(kind: str, name: str | None, space: str, known: dict[str, tuple[str, ...]]) -> None:
-    """Refuse a distribution that there is not, or not on this space."""
+    """Raise UserError for a distribution that does not exist, or not on this space."""
+    # A name of another space gets another sentence than a typing mistake.
     if name not in {any_name for names in known.values() for any_name in names}:
         raise unknown(kind, str(name), known[space])
     if name not in known[space]:
@@ -189,19 +194,19 @@ def fits(kind: str, name: str | None, space: str, known: dict[str, tuple[str, ..
 
 
 def space_of(s: MixingSettings) -> Factor:
-    """Where the latents live; the box is [0, 1]^d, as in the public code."""
+    """Return the space of the latents; the box is [0, 1]^d, as in the public code."""
     if s.latent_space == "box":
         return Box(s.dim, 0.0, 1.0)
     return Sphere(s.dim) if s.latent_space == "sphere" else Unbounded(s.dim)
 
 
 def marginal_of(s: MixingSettings) -> Marginal:
-    """p(z)."""
+    """Return p(z)."""
     return marginal(str(s.marginal), space_of(s), sigma=s.marginal_sigma, p=s.cond_p, kappa=s.marginal_kappa)
 
 
 def conditionals_of(s: MixingSettings) -> list[Conditional]:
-    """p(z̃ | z) of every process that draws pairs."""
+    """Return p(z̃ | z) of every process that draws pairs."""
     name, space = str(s.cond), space_of(s)
     if s.lambdas:
         return [conditional(name, space, precision=values) for values in s.lambdas]

@@ -146,8 +146,10 @@ def steps_of(work: MixingRun, optimiser: torch.optim.Optimizer, first: int, devi
 def one_step(work: MixingRun, optimiser: torch.optim.Optimizer, step: int, device: torch.device) -> Step:
     """Draw, mix, encode, and move the weights."""
     seed = seed_of(work.settings.seed, step, Stream.TRAINING)
-    torch.manual_seed(seed)  # for an encoder or a loss of a user's own that draws
+    # For a user's own encoder or loss that draws.
+    torch.manual_seed(seed)
     latents = work.sampler.draw(work.settings.batch, torch.Generator(device).manual_seed(seed))
+    # One pass for all views: a larger batch uses the processor better than several small ones.
     joint = work.encoded(work.observed(torch.cat(latents)))
     codes = torch.split(joint, [len(view) for view in latents])
     loss = work.loss(codes, latents)
@@ -161,17 +163,21 @@ def build(settings: MixingSettings, device: torch.device) -> MixingRun:
     """Return the parts of a run at its first step. Raise UserError for what does not fit."""
     s = with_defaults(settings)
     g, draws = mixing_named(s.mixing, s.dim, seed=s.seed).to(device), sampler(s)
+    # Without whitening and a box to measure, two samples are enough to find the width of an observation.
     some = WHITENING_SAMPLES if s.whiten or s.bound is None else 2
     z = draws.draw(some, torch.Generator(device).manual_seed(seed_of(s.seed, 0, Stream.WHITENING)))[0]
     with torch.no_grad(), own_code("mixing", s.mixing):
         x = g(z)
     if not isinstance(x, Tensor) or x.ndim != 2 or len(x) != len(z):
         raise UserError(f"The mixing {s.mixing!r} must map latents (B, {s.dim}) to one row of numbers for each.")
+    # From here on the bound is a number, and run.json records it.
     if s.bound is None:
         s = replace(s, bound=matched_bound(s, z))
+    # The weights depend on the seed alone, whatever was drawn before.
     torch.manual_seed(s.seed)
     space = output_space(str(s.space), s.dim, bound=s.bound or 1.0, radius=s.radius, learnable=s.learnable)
     f = perceptron(s.encoder, x.shape[1], space).to(device)
+    # One pass finds now what a user's own encoder does wrong.
     with own_code("encoder", s.encoder):
         f(x[:2])
     whitening = Whitening(x if s.whiten else None, x.shape[1]).to(device)
@@ -229,4 +235,5 @@ def seconds_of_step(settings: MixingSettings, steps: int = 4) -> float:
         start = time.process_time()
         one_step(work, optimiser, step, torch.device("cpu"))
         taken.append(time.process_time() - start)
+    # The first step also allocates memory.
     return min(taken[1:])

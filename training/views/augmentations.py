@@ -39,11 +39,12 @@ def turn(images: Tensor, quarters: Tensor) -> Tensor:
 
 @cache
 def _steps(how: Augmentation, size: int) -> nn.Sequential:
-    import kornia.augmentation as K  # as its manual calls it; imported here because not everyone augments
+    # Imported here because not everyone augments, under the name that its manual uses.
+    import kornia.augmentation as K
 
     steps: list[nn.Module] = []
     if how.crop:
-        # "resample" cuts out the whole batch at once
+        # "resample" cuts out the whole batch at once.
         steps.append(K.RandomResizedCrop((size, size), how.crop, p=1.0, cropping_mode="resample"))
     if how.flip:
         steps.append(K.RandomHorizontalFlip(p=how.flip))
@@ -52,6 +53,7 @@ def _steps(how: Augmentation, size: int) -> nn.Sequential:
     if how.grey:
         steps.append(K.RandomGrayscale(p=how.grey))
     if how.blur:
-        kernel = max(3, size // 10 | 1)  # a tenth of the image, odd
+        # A tenth of the image, as in SimCLR, and odd.
+        kernel = max(3, size // 10 | 1)
         steps.append(K.RandomGaussianBlur((kernel, kernel), (0.1, 2.0), p=how.blur))
     return nn.Sequential(*steps)

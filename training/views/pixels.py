@@ -31,6 +31,7 @@ class Pixels:
         """uint8 (N, 3, H, W) on any device → float32 (N, 3, size, size) in [0, 1] on `device`, averaged over areas."""
         if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
             raise UserError(f"Images come as uint8 (N, 3, H, W), not as {images.dtype} {tuple(images.shape)}.")
+        # They travel to the device as bytes, a quarter of the floats that they become there.
         stored = images.shape[-1]
         pixels = images.to(device, non_blocking=True).to(memory_format=torch.channels_last).float().div_(255)
         if self.size is None or self.size == stored:

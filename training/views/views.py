@@ -15,7 +15,7 @@ from ident3d.training.views.augmentations import augment_pair
 from ident3d.training.views.choice import Augmentation
 from ident3d.training.views.pixels import Pixels
 
-# what a loader gives: ((z, z̃), (x, x̃)) from a PairDataset, (x, z) from an ImageDataset
+# What a loader gives: ((z, z̃), (x, x̃)) from a PairDataset, (x, z) from an ImageDataset
 Batch: TypeAlias = Sequence[Tensor] | Sequence[Sequence[Tensor]]
 
 
@@ -26,7 +26,7 @@ class Views(NamedTuple):
     latents: tuple[Tensor, ...]
 
 
-# a loader's batch → its views on the device
+# A loader's batch → its views on the device.
 MakeViews: TypeAlias = Callable[[Batch, torch.device], Views]
 
 

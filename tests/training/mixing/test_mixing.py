@@ -55,7 +55,7 @@ def test_names() -> None:
         ("papers:0", 4, "at least 1 layer and at most 32, not 0"),
         ("papers:100000", 4, "at most 32, not 100000"),
         ("papers", 1, "at least 2"),
-        ("papers", 129, r"at most 128 latents, not 129; give a mixing of your own"),
+        ("papers", 129, "128 latents, not 129"),
         ("own_mixing:nothing", 4, "made a NoneType, not an nn.Module"),
         ("own_mixing:missing", 4, "has no 'missing'"),
     ],

@@ -1,4 +1,4 @@
-"""How wide pairs of finite data are: |z̃ - z| of matched pairs beside the distribution that the conditional asks for."""
+"""How wide pairs of finite data are: |z̃ - z| of matched pairs against the distribution asked for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -93,8 +93,8 @@ def import_(
         raise UserError(f"There is no folder or archive {source}.")
     out.mkdir(parents=True, exist_ok=True)
     # Next to the dataset, on the disk that must hold it anyway; inside, an interrupted import would leave it there.
-    beside = out.resolve()
-    scratch = beside.with_name(f"{TEMPORARY}{beside.name}-members")
+    target = out.resolve()
+    scratch = target.with_name(f"{TEMPORARY}{target.name}-members")
     with lease(out) as held:
         remove_partial_files(out)
         try:

@@ -182,7 +182,7 @@ def test_workers_take_no_more_shared_memory_than_there_is(path: Path, monkeypatc
     monkeypatch.setattr(slots, "free_shared_memory", lambda: 6 * slot)
     assert slots.default_workers(data, shape, 2) == 2
     assert make_loader(data, 8, prefetch=2).num_workers == 2
-    with pytest.raises(UserError, match=r"need 0 MB of shared memory, and 0 are free: use workers=0, or .* --shm-size"):
+    with pytest.raises(UserError, match=r"workers=0.*--shm-size"):
         make_loader(data, 8, workers=5)
     monkeypatch.setattr(slots, "free_shared_memory", lambda: 0)
     assert make_loader(data, 8).num_workers == 0
@@ -193,5 +193,5 @@ def test_a_gpu_index_is_not_searched_in_forks(path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(search, "faiss_gpus", lambda: 1)
     data = PairDataset(path, search="flat")
     assert slots.default_workers(data, (1,), 2) == 0
-    with pytest.raises(UserError, match="cannot use a GPU in a forked worker"):
+    with pytest.raises(UserError, match="workers=0"):
         make_loader(data, 8, workers=1, start_method="fork")

@@ -122,7 +122,7 @@ def test_other_ranges_are_inferred_and_recorded(small: Path, tmp_path: Path) -> 
     scene = world.to_scene(raw)
     scene[:, 4] += 0.5
     np.save(small / "latents.npy", scene)
-    with pytest.raises(UserError, match=r"does not follow from raw_latents.npy.*rotation_theta is off by 0.5"):
+    with pytest.raises(UserError, match=r"raw_latents\.npy.*rotation_theta.*0\.5"):
         bring(small, tmp_path / "bent")
 
 
@@ -185,7 +185,7 @@ def test_an_interrupted_import_is_continued(small: Path, tmp_path: Path, monkeyp
         patch.setattr(importing, "import_shard", stopping)
         with pytest.raises(KeyboardInterrupt):
             bring(small, tmp_path / "cut", shard_size=2)
-    with pytest.raises(UserError, match="is not finished: it holds 6 of 9"):
+    with pytest.raises(UserError, match="6 of 9"):
         ImageDataset(tmp_path / "cut")
     result = import_(small, tmp_path / "cut", workers=2, **QUIET)
     assert (result.n, result.imported) == (9, 3)

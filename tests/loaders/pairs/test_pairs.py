@@ -130,7 +130,7 @@ def test_the_papers_index_finds_most_neighbours_and_is_cached(cache: Path) -> No
 
 def test_few_images_are_searched_exactly_and_it_says_so() -> None:
     latents, cond = uniform_latents(500), conditional("normal", Box(DIM), sigma=0.1)
-    with pytest.warns(UserWarning, match="IVF1024_HNSW32,Flat wants 40,000 images and there are 500: the exact"):
+    with pytest.warns(UserWarning, match=r"40,000.*500.*exact"):
         sampler = PairSampler(latents, cond, search="ivf")
     np.testing.assert_array_equal(
         sampler.pairs(np.arange(50)).positive, PairSampler(latents, cond).pairs(np.arange(50)).positive
@@ -174,7 +174,7 @@ def test_mistakes_get_one_sentence(tmp_path: Path) -> None:
     for sigma in (0.0, -1.0, float("nan")):
         with pytest.raises(UserError, match="sigma must be positive"):
             PairDataset(path, sigma=sigma)
-    with pytest.raises(UserError, match="live on the space box, not on sphere"):
+    with pytest.raises(UserError, match=r"\bbox\b.*sphere"):
         PairDataset(path, space="sphere")
     with pytest.raises(UserError, match="Did you mean 'rotation'"):
         PairDataset(path, only=["rotatoin"])
@@ -213,9 +213,9 @@ def test_an_index_that_cannot_be_kept_is_used_all_the_same(cache: Path) -> None:
 
 
 def test_what_pairs_cannot_be_drawn_from(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="at most 16 dimensions, not 17"):
+    with pytest.raises(UserError, match=r"\b16\b.*\b17\b"):
         PairSampler(uniform_latents(50, dim=17), conditional("normal", Box(17), sigma=0.1))
     path = make_dataset(tmp_path / "causal", 21, scene="causal3dident", classes=7)
-    with pytest.raises(UserError, match="The marginal of causal3dident is its graph"):
+    with pytest.raises(UserError, match=r"causal3dident.*--anchors rendered"):
         PairDataset(path, anchors="marginal")
     PairDataset(path)

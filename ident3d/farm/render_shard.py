@@ -130,7 +130,7 @@ def kept_images(folder: Path, job: Job) -> NDArray[np.uint8]:
     path = folder / SHARDS / job.reuse.name
     if not path.is_file() or sha256_of_file(path) != job.reuse.sha256:
         return none
-    return read_shard(path).images
+    return np.asarray(read_shard(path).images)
 
 
 def shape_of(draws: Draws, i: int) -> str:

@@ -21,7 +21,7 @@ from ident3d.loaders.folders.packed import matching_file
 from ident3d.loaders.format import latents_table
 from ident3d.loaders.format.latents_source import world_of
 from ident3d.loaders.format.latents_table import Latents, shard_latents
-from ident3d.loaders.format.shard import as_user_error, check_head, check_images, inflate
+from ident3d.loaders.format.shard import as_user_error, check_head, check_images, chunk_places, inflate
 
 # For each folder and process. A process often may have 1,024 open files, and eight folders are a large join.
 OPEN_FILES = 64
@@ -159,19 +159,3 @@ class StoredImages:
             entry = self.folder.entries[shard]
             self._latents[shard] = shard_latents(self.folder.shard_path(entry), entry.count, self.world.n_raw)
         return self._latents[shard]
-
-
-def chunk_places(images: h5py.Dataset, file_bytes: int) -> NDArray[np.int64]:
-    """Return offset, size and filter mask of each image's chunk; every chunk must be there and lie inside the file."""
-    found: dict[int, tuple[int, int, int]] = {}
-
-    def note(info: Any) -> None:
-        found[info.chunk_offset[0]] = (info.byte_offset, info.size, info.filter_mask)
-
-    # One call visits the whole index of chunks; asking for each by its number would search the index anew.
-    images.id.chunk_iter(note)
-    if sorted(found) != list(range(len(images))):
-        raise ValueError("an image without a chunk")
-    if any(offset + size > file_bytes for offset, size, _ in found.values()):
-        raise ValueError("a chunk that lies outside the file")
-    return np.array([found[i] for i in range(len(images))], np.int64)

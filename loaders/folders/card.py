@@ -1,6 +1,7 @@
 """The dataset card: a README.md and a sample picture, for people who find the folder."""
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def write_card(
     """Write README.md and sample.png into a complete dataset folder, with the credits of the meshes that it shows."""
     # The pictures are those of the first shard: one shard is quickly read, however large the dataset is.
     first = read_shard(folder / SHARDS / entries[0].name)
-    sheet = contact_sheet(list(first.images[:12]), columns=min(6, len(first.images)))
+    sheet = contact_sheet(list(islice(first.images, 12)), columns=min(6, len(first.images)))
     save_picture(sheet, folder / "sample.png")
     write_atomically(folder / "README.md", card(folder.resolve().name, description, mesh_credits).encode())
 

@@ -63,9 +63,10 @@ def pack(path: Path | str | Folder, *, show_progress: bool = True) -> Packed:
         total = hashlib.sha256()
         with atomic_file(target) as file, progress_bar(description.n, "images", show=show_progress) as bar:
             for shard in checked_shards(folder):
-                pixels = shard.images.tobytes()
-                total.update(pixels)
-                file.write(pixels)
+                for image in shard.images:
+                    pixels = image.tobytes()
+                    total.update(pixels)
+                    file.write(pixels)
                 bar.update(len(shard.images))
             # Packing takes minutes. If the lease was lost meanwhile, another process may be writing this file.
             held.check()

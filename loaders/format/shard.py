@@ -24,7 +24,11 @@ SHARD_FORMAT_VERSION = 1
 GZIP_LEVEL = 9
 # Deflate makes at most 1032 bytes of one. What claims more than this multiple of its file is a lie.
 MOST_INFLATED = 1100
+# Bytes of an attribute, and columns of a table: what `encode_shard` writes is far from either.
+LARGEST_ATTRIBUTE = 2**20
+MOST_COLUMNS = 64
 KINDS: dict[str, tuple[type, int]] = {
+    "images": (np.uint8, 4),
     "raw_latents": (np.float32, 2),
     "scene_latents": (np.float32, 2),
     "index": (np.int64, 1),
@@ -33,11 +37,35 @@ KINDS: dict[str, tuple[type, int]] = {
 MEND = "`ident3d verify --repair`, then the same `ident3d render` or `ident3d import` makes it again."
 
 
+class StoredPictures:
+    """The images (n, H, W, 3) of a shard's bytes. Each is inflated when it is asked for, and none is kept.
+
+    Black images of 8192 pixels are a thousand times as large as their file, so that a shard of them fills a machine.
+    """
+
+    def __init__(self, name: Path | str, data: bytes, places: NDArray[np.int64], shape: tuple[int, ...]) -> None:
+        self.name, self.data, self.places, self.shape = name, data, places, shape
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, number: int) -> NDArray[np.uint8]:
+        offset, size, mask = self.places[number].tolist()
+        with as_user_error(self.name):
+            return inflate(self.data[offset : offset + size], mask, self.shape[1:])
+
+    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __array__(self, dtype: Any = None) -> NDArray[Any]:
+        return np.stack(list(self)).astype(dtype or np.uint8, copy=False)
+
+
 @dataclass(frozen=True)
 class Shard:
     """Consecutive images (n, H, W, 3) uint8 with raw and scene latents, indices and, if they have any, classes."""
 
-    images: NDArray[np.uint8]
+    images: NDArray[np.uint8] | StoredPictures
     raw_latents: NDArray[np.float32]
     scene_latents: NDArray[np.float32]
     index: NDArray[np.int64]
@@ -46,7 +74,9 @@ class Shard:
     def pixel_sums(self) -> tuple[list[int], list[int]]:
         """Return Σ x and Σ x² per channel over all pixels, as exact integers."""
         # Counted by level, not summed: sums of floats would depend on their order, and so on the shards' size.
-        counts = np.stack([np.bincount(self.images[..., c].ravel(), minlength=256) for c in range(3)])
+        counts = np.zeros((3, 256), np.int64)
+        for image in self.images:
+            counts += [np.bincount(image[..., c].ravel(), minlength=256) for c in range(3)]
         levels = np.arange(256)
         return [int(v) for v in counts @ levels], [int(v) for v in counts @ levels**2]
 
@@ -96,31 +126,52 @@ def as_user_error(shard: Path | str) -> Iterator[None]:
         raise UserError(f"The shard {shard} is damaged ({error}); {MEND}") from None
 
 
-def read_shard(path: Path) -> Shard:
-    """Read all of a shard file, with every image decompressed."""
-    with as_user_error(path), h5py.File(path, "r") as file:
-        check_layout(file, path)
-        dataset = file["images"]
-        images = np.empty(dataset.shape, np.uint8)
-        for i in range(len(images)):
-            mask, chunk = dataset.id.read_direct_chunk((i, 0, 0, 0))
-            images[i] = inflate(chunk, mask, images[i].shape)
-        latents = {name: file[name][()] for name in file if name != "images"}
-        classes = latents.pop("class", None)
-        return Shard(images, **latents, classes=classes)
+def read_shard(path: Path, data: bytes | None = None) -> Shard:
+    """Read all of a shard file but its pixels, or of its bytes `data` if they were read already."""
+    with as_user_error(path):
+        data = path.read_bytes() if data is None else data
+        with h5py.File(io.BytesIO(data), "r") as file:
+            check_layout(file, path)
+            images = StoredPictures(path, data, chunk_places(file["images"], len(data)), file["images"].shape)
+            latents = {name: file[name][()] for name in file if name != "images"}
+            classes = latents.pop("class", None)
+            return Shard(images, **latents, classes=classes)
 
 
-def read_settings(path: Path) -> dict[str, Any]:
-    """Read the settings that a shard file records."""
-    with as_user_error(path), h5py.File(path, "r") as file:
-        check_layout(file, path)
-        settings: dict[str, Any] = json.loads(bytes(file.attrs["settings"]).decode())
+def read_settings(path: Path, data: bytes | None = None) -> dict[str, Any]:
+    """Read the settings that a shard file records, or those of its bytes `data` if they were read already."""
+    with as_user_error(path), h5py.File(path if data is None else io.BytesIO(data), "r") as file:
+        check_head(file, path)
+        try:
+            settings = json.loads(attribute(file, b"settings"))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ValueError(f"its settings cannot be read: {error}") from None
+        if not isinstance(settings, dict):
+            raise ValueError(f"its settings are a {type(settings).__name__}")
         return settings
+
+
+def chunk_places(images: h5py.Dataset, file_bytes: int) -> NDArray[np.int64]:
+    """Return offset, size and filter mask of each image's chunk; every chunk must be there and lie inside the file."""
+    found: dict[int, tuple[int, int, int]] = {}
+
+    def note(info: Any) -> None:
+        found[info.chunk_offset[0]] = (info.byte_offset, info.size, info.filter_mask)
+
+    # One call visits the whole index of chunks; asking for each by its number would search the index anew.
+    images.id.chunk_iter(note)
+    if len(found) != len(images) or sorted(found) != list(range(len(images))):
+        raise ValueError("an image without a chunk")
+    if any(offset + size > file_bytes for offset, size, _ in found.values()):
+        raise ValueError("a chunk that lies outside the file")
+    return np.array([found[i] for i in range(len(images))], np.int64).reshape(-1, 3)
 
 
 def inflate(chunk: bytes, mask: int, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """Return the image of one stored chunk; bit 0 of `mask` means that HDF5 stored it without the gzip filter."""
     size = int(np.prod(shape))
+    if size > MOST_INFLATED * len(chunk):
+        raise ValueError(f"an image of {size} bytes from {len(chunk)}")
     data = chunk if mask & 1 else deflate.zlib_decompress(chunk, size)
     if len(data) != size:
         raise ValueError(f"an image of {len(data)} bytes instead of {size}")
@@ -133,12 +184,9 @@ def check_layout(file: h5py.File, path: Path) -> None:
     names = check_head(file, path)
     images = check_images(file, path)
     for name in names:
-        data = check_dataset(file, path, name)
+        data = images if name == "images" else check_dataset(file, path, name)
         if len(data) != len(images):
             raise UserError(f"{path} has {len(images)} images but {len(data)} rows of {name}.")
-        kind, dimensions = KINDS.get(name, (data.dtype, data.ndim))
-        if data.dtype != kind or data.ndim != dimensions:
-            raise UserError(f"{path} stores {name} as {data.dtype} of {data.ndim} dimensions.")
 
 
 def check_head(file: h5py.File, path: Path) -> list[str]:
@@ -160,9 +208,10 @@ def check_head(file: h5py.File, path: Path) -> list[str]:
 def attribute(file: h5py.File, name: bytes) -> Any:
     """Read a single value of the file itself, in half the time of ``file.attrs``."""
     found = h5py.h5a.open(file.id, name)
+    # A text of varying length would be read from wherever the file says that it lies. Ours have a fixed length.
+    if found.shape != () or found.dtype.kind not in "Siu" or found.dtype.itemsize > LARGEST_ATTRIBUTE:
+        raise ValueError(f"its {name.decode()} are not a single number or a short text")
     value = np.empty((), found.dtype)
-    if found.shape != ():
-        raise ValueError(f"{name!r} is not a single value")
     found.read(value)
     return value[()]
 
@@ -171,7 +220,7 @@ def check_images(file: h5py.File, path: Path) -> h5py.Dataset:
     """Return the images; refuse anything but one gzipped chunk of H×W×3 bytes for each."""
     images = check_dataset(file, path, "images")
     shape = images.shape
-    if images.dtype != np.uint8 or len(shape) != 4 or shape[3] != 3 or images.chunks != (1, *shape[1:]):
+    if shape[3] != 3 or images.chunks != (1, *shape[1:]):
         raise UserError(f"{path} does not store its images as one uint8 chunk of H×W×3 each.")
     # Chunks are inflated here and not by HDF5, so that only one filter is known, and no plug-in is ever loaded.
     layout = images.id.get_create_plist()
@@ -188,7 +237,16 @@ def check_dataset(file: h5py.File, path: Path, name: str) -> h5py.Dataset:
     layout = data.id.get_create_plist()
     if layout.get_layout() == h5py.h5d.VIRTUAL or layout.get_external_count():
         raise UserError(f"{path} takes {name} from another file, which is not allowed.")
+    if name not in KINDS:
+        raise UserError(f"{path} holds {name}, which is no part of a shard.")
+    kind, dimensions = KINDS[name]
+    if data.dtype != kind or data.ndim != dimensions:
+        raise UserError(f"{path} stores {name} as {data.dtype} of {data.ndim} dimensions.")
     # A small file may claim terabytes, which would be allocated before the first byte is read.
     if data.nbytes > MOST_INFLATED * file.id.get_filesize():
         raise UserError(f"{path} claims {data.nbytes:,} bytes of {name}, more than a file of its size can hold.")
+    # HDF5 inflates a whole chunk to read one row, and a chunk may be larger than the table. Ours have no chunks.
+    flat = layout.get_layout() in (h5py.h5d.CONTIGUOUS, h5py.h5d.COMPACT) and data.size <= MOST_COLUMNS * len(data)
+    if name != "images" and not flat:
+        raise UserError(f"{path} does not store {name} as one plain table of at most {MOST_COLUMNS} columns.")
     return data

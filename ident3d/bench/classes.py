@@ -66,15 +66,9 @@ def bench_classes(
                 studio.render(row, seed=noise_seed(0, "test", i), mesh=name)
                 seconds[name] += time.process_time() - start if i else 0.0
                 bar.update(1)
-    return ClassBench(size, quality, images, costs(seconds, images))
-
-
-def costs(seconds: dict[str, float], images: int) -> tuple[ClassCost, ...]:
-    """Turn the seconds of each class into its cost."""
-    return tuple(
-        ClassCost(name, triangles(name), spent / images, spent / seconds[MADE_IN_CODE])
-        for name, spent in seconds.items()
-    )
+    base = seconds[MADE_IN_CODE]
+    costs = (ClassCost(name, triangles(name), spent / images, spent / base) for name, spent in seconds.items())
+    return ClassBench(size, quality, images, tuple(costs))
 
 
 def triangles(name: str) -> int:

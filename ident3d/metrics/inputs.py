@@ -25,6 +25,11 @@ class Rows(NamedTuple):
     h: Floats
     held_out: bool
 
+    def check_fit(self, fit: str) -> None:
+        """Refuse a fit that is scored on its own rows and has no more of them than unknowns."""
+        if not self.held_out:
+            check_rows(fit, *self.h_fit.shape)
+
 
 class Standardized(NamedTuple):
     """Columns with mean 0 and population standard deviation 1.

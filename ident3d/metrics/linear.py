@@ -128,14 +128,13 @@ def linear_r2(
         [1.0, 1.0, 0.0]
     """
     rows = rows_to_use(z, h, test, split, seed)
-    count, codes = rows.h_fit.shape
-    if not rows.held_out:
-        check_rows("Linear R²", count, codes)
+    rows.check_fit("Linear R²")
     # Held-out rows are predicted by the map of the fitted ones, and centred on their own mean in `unexplained`.
     weights, offset = affine_map(rows.z_fit, rows.h_fit)
     predicted = rows.h @ weights + offset
     per_latent = 1 - unexplained(rows.z, predicted)
-    return LinearR2(mean_over_varying(per_latent), per_latent, len(rows.z), codes, rows.held_out, rows.z, predicted)
+    count, codes = rows.h.shape
+    return LinearR2(mean_over_varying(per_latent), per_latent, count, codes, rows.held_out, rows.z, predicted)
 
 
 def affine_residual(z: ArrayLike, h: ArrayLike) -> FitResidual:

@@ -10,16 +10,7 @@ from numpy.typing import ArrayLike
 from ident3d.errors import UserError
 from ident3d.metrics.correlation import Mcc, correlation_matrix, match_codes
 from ident3d.metrics.factors import Kind, angles, circle, is_periodic
-from ident3d.metrics.inputs import (
-    Floats,
-    check_choice,
-    check_rows,
-    mean_over_varying,
-    pair,
-    rows_to_use,
-    standardized,
-    varies,
-)
+from ident3d.metrics.inputs import Floats, check_choice, mean_over_varying, pair, rows_to_use, standardized, varies
 from ident3d.metrics.linear import affine_map
 from ident3d.metrics.result import Score
 
@@ -117,9 +108,7 @@ def periodic_r2(
     if code_period is not None:
         embed = [_on_circles(codes, code_period) for codes in (rows.h_fit, rows.h)]
         rows = rows._replace(h_fit=embed[0], h=embed[1])
-    count, codes = rows.h_fit.shape
-    if not rows.held_out:
-        check_rows("Periodic R²", count, codes)
+    rows.check_fit("Periodic R²")
     weights, offset = affine_map(_on_circles(rows.z_fit, period), rows.h_fit)
     true = _on_circles(rows.z, period)
     # Cosine and sine are summed together, so that the score does not depend on where an angle is 0.

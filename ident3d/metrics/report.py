@@ -101,11 +101,5 @@ class Report:
 def _aligned(rows: list[list[str]], left: set[int]) -> list[str]:
     """Rows of words as lines of columns two spaces apart; numbers are flush right, the columns in `left` flush left."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    cells = [
-        [
-            word.ljust(width) if i in left else word.rjust(width)
-            for i, (word, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        for row in rows
-    ]
-    return ["  ".join(row).rstrip() for row in cells]
+    form = "  ".join(f"{{:{'<' if i in left else '>'}{width}}}" for i, width in enumerate(widths))
+    return [form.format(*row).rstrip() for row in rows]

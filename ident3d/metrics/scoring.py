@@ -166,14 +166,11 @@ def _names(latent_names: Sequence[str] | None, d: int) -> tuple[str, ...]:
 
 def _intervals(data: Data, scores: Mapping[str, Score], resamples: int, level: float) -> dict[str, Interval]:
     moments = [name for name in scores if name in STATISTICS]
-    found = bootstrap(data.z, data.h, moments, resamples=resamples, level=level, seed=data.seed) if moments else {}
+    options: dict[str, Any] = {"resamples": resamples, "level": level, "seed": data.seed}
+    found = bootstrap(data.z, data.h, moments, **options) if moments else {}
     for name, result in scores.items():
         if isinstance(result, KernelRidgeR2) or (isinstance(result, LinearR2) and result.held_out):
-            found[name] = bootstrap_predictions(
-                result.true, result.predicted, resamples=resamples, level=level, seed=data.seed
-            )
+            found[name] = bootstrap_predictions(result.true, result.predicted, **options)
         elif isinstance(result, ClassAccuracy):
-            found[name] = bootstrap_accuracy(
-                result.true, result.predicted, resamples=resamples, level=level, seed=data.seed
-            )
+            found[name] = bootstrap_accuracy(result.true, result.predicted, **options)
     return {name: found[name] for name in scores if name in found}

@@ -43,7 +43,7 @@ def test_ends_of_the_scale() -> None:
 
 
 def test_what_is_not_known() -> None:
-    with pytest.raises(UserError, match="known for marginals on the box"):
+    with pytest.raises(UserError, match="marginals on the box"):
         relative_density(marginal("normal", Unbounded(2), sigma=1), np.zeros((1, 2)))
     with pytest.raises(UserError, match="too small for 1000"):
         mass_to_move(marginal("vmf", Sphere(1000), kappa=1e-3), draws=10)

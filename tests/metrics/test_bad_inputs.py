@@ -42,7 +42,7 @@ def test_values_that_are_not_finite(score: Any) -> None:
 
 @pytest.mark.parametrize("score", TWO_ARRAY_SCORES)
 def test_shapes_that_do_not_fit(score: Any) -> None:
-    with pytest.raises(UserError, match="60 rows and codes h has 59"):
+    with pytest.raises(UserError, match=r"60 .*59"):
         score(Z, H[:-1])
     with pytest.raises(UserError, match=r"shape \(samples, dimensions\)"):
         score(Z, H[:, :, None])
@@ -63,7 +63,7 @@ def test_things_that_are_no_numbers() -> None:
         metrics.mcc(Z.astype(complex), H)
     with pytest.raises(UserError, match="Python objects"):
         metrics.mcc(np.array([[1], [None]], dtype=object), np.zeros((2, 1)))
-    with pytest.raises(UserError, match="cannot be read as an array"):
+    with pytest.raises(UserError, match="read as an array"):
         metrics.mcc([[1.0], [1.0, 2.0]], np.zeros((2, 1)))
     with pytest.raises(UserError, match="masked"):
         metrics.mcc(np.ma.masked_less(Z, 0.5), H)  # type: ignore[no-untyped-call]
@@ -93,7 +93,7 @@ def test_codes_that_are_all_constant_know_nothing() -> None:
     assert float(metrics.sap(Z, h)) == 0
     assert float(metrics.dci(Z, h)) == 0
     assert float(metrics.orthogonal_residual(Z, h)) == pytest.approx(1)
-    with pytest.raises(UserError, match="modularity is not defined"):
+    with pytest.raises(UserError, match="No code has"):
         metrics.modularity(Z, h)
     with pytest.raises(UserError, match="nothing to vote on"):
         metrics.factor_vae_score(Z, h)
@@ -113,23 +113,23 @@ def test_tensors_with_a_gradient_are_read() -> None:
     torch = pytest.importorskip("torch")
     z, h = torch.tensor(Z), torch.tensor(H, requires_grad=True)
     assert metrics.mcc(z, h).score == metrics.mcc(Z, H).score
-    with pytest.raises(UserError, match="codes h cannot be read as an array"):
+    with pytest.raises(UserError, match="codes h"):
         metrics.mcc(z, h.to(torch.bfloat16))
 
 
 def test_options_that_do_not_exist() -> None:
     wrong: Any = "kendall"
-    with pytest.raises(UserError, match="correlation must be one of pearson"):
+    with pytest.raises(UserError, match=r"correlation .*pearson"):
         metrics.mcc(Z, H, correlation=wrong)
-    with pytest.raises(UserError, match="importance must be one of"):
+    with pytest.raises(UserError, match=r"importance .*permutation"):
         metrics.dci(Z, H, importance=wrong)
-    with pytest.raises(UserError, match="kernel must be one of"):
+    with pytest.raises(UserError, match="kernel"):
         metrics.kernel_ridge_r2(Z, H, kernel=wrong)
-    with pytest.raises(UserError, match="regressor must be one of"):
+    with pytest.raises(UserError, match=r"regressor .*kernel"):
         metrics.block_identifiability(Z, H, blocks={"a": [0]}, regressor=wrong)
-    with pytest.raises(UserError, match="convention must be one of"):
+    with pytest.raises(UserError, match=r"convention .*fisher-lee"):
         metrics.circular_correlation(Z, H, period=1, convention=wrong)
-    with pytest.raises(UserError, match="binning must be one of"):
+    with pytest.raises(UserError, match="binning"):
         metrics.mig(Z, H, binning=wrong)
 
 
@@ -143,9 +143,9 @@ def test_options_out_of_range() -> None:
         metrics.kernel_ridge_r2(Z, H, folds=40)
     with pytest.raises(UserError, match="max_rows"):
         metrics.kernel_ridge_r2(Z, H, max_rows=2)
-    with pytest.raises(UserError, match="Importances must be at least 0"):
+    with pytest.raises(UserError, match="Importances"):
         metrics.concentration([[1.0], [2.0]])
-    with pytest.raises(UserError, match="Importances must be at least 0"):
+    with pytest.raises(UserError, match="Importances"):
         metrics.concentration([[1.0, -1.0]])
     with pytest.raises(UserError, match="at least two bins"):
         metrics.mig(Z, H, bins=1)
@@ -155,7 +155,7 @@ def test_options_out_of_range() -> None:
         metrics.mig(Z, H, kinds=["continuous"])
     with pytest.raises(UserError, match="A period is"):
         metrics.periodic_r2(Z, H, period=0)
-    with pytest.raises(UserError, match="different columns between 0 and 2"):
+    with pytest.raises(UserError, match="between 0 and 2"):
         metrics.block_identifiability(Z, H, blocks={"content": [0, 3]})
     with pytest.raises(UserError, match="at least one block"):
         metrics.block_identifiability(Z, H, blocks={})
@@ -163,7 +163,7 @@ def test_options_out_of_range() -> None:
         metrics.bootstrap(Z, H, resamples=1)
     with pytest.raises(UserError, match="0 < level < 1"):
         metrics.bootstrap(Z, H, level=95)
-    with pytest.raises(UserError, match="no bootstrapped score 'mig'"):
+    with pytest.raises(UserError, match=r"bootstrapped .*'mig'"):
         metrics.bootstrap(Z, H, ["mig"])
     with pytest.raises(UserError, match="same columns"):
         metrics.linear_r2(Z, H, test=(Z, H[:, :2]))
@@ -204,5 +204,5 @@ def test_factors_without_two_rows_of_a_level() -> None:
 def test_factors_named_in_one_part_of_the_pairs_and_numbered_in_the_other() -> None:
     codes = RNG.normal(size=(4, 8, 2))
     named, numbered = (codes, codes + 1, ["a", "b", "a", "b"]), (codes, codes + 1, [0, 1, 0, 1])
-    with pytest.raises(UserError, match="both be names or both be numbers"):
+    with pytest.raises(UserError, match=r"names or .*numbers"):
         metrics.beta_vae_from_pairs(named, numbered)

@@ -173,9 +173,9 @@ def test_mistakes_in_what_was_given_are_not_left_out() -> None:
     z, h = arrays()
     with pytest.raises(UserError, match="classes has 299 rows"):
         metrics.score(z, h, classes=np.arange(299))
-    with pytest.raises(UserError, match="different columns between 0 and 3"):
+    with pytest.raises(UserError, match="between 0 and 3"):
         metrics.score(z, h, blocks={"content": [4]})
-    with pytest.raises(UserError, match="'flip' needs one value per row"):
+    with pytest.raises(UserError, match="'flip'"):
         metrics.score(z, h, augmentations={"flip": [True]})
 
 

@@ -22,6 +22,12 @@ CAN_RENDER = all(find_spec(package) for package in ("bpy", "distributed"))
 collect_ignore = [] if CAN_RENDER else ["farm", "blender_scenes"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("attack", "how long the slow tests of tests/attack go on")
+    group.addoption("--flips", type=int, default=5000, help="bits to flip in a dataset")
+    group.addoption("--fuzzed", type=int, default=5000, help="files to fuzz")
+
+
 def pytest_report_header() -> list[str]:
     return [] if CAN_RENDER else ["bpy or distributed is not installed: the tests that render are left out"]
 

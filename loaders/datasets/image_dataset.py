@@ -132,7 +132,7 @@ class ImageDataset:
     def latents(self, index: ArrayLike) -> NDArray[np.float32]:
         """Return the selected latents of images by number, (B, d) float32."""
         numbers = whole_numbers(index, len(self))
-        # Once the table of all latents was asked for, it is kept. Until then only the shards of these images are read.
+        # Once all latents were asked for, they are kept. A folder without its table reads the shards of these images.
         if self._all is not None:
             return self.select(self._all[0][numbers], None if self._all[1] is None else self._all[1][numbers])
         out = np.empty((len(numbers), len(self.names)), np.float32)
@@ -145,7 +145,9 @@ class ImageDataset:
         if self._all is None:
             found = [part.all_latents() for part in self.parts]
             classes = [c for _, c in found if c is not None]
-            self._all = np.concatenate([raw for raw, _ in found]), np.concatenate(classes) if classes else None
+            joined_classes = np.concatenate(classes) if classes else None
+            # A single table is not copied: at a million images it has 40 MB.
+            self._all = found[0] if len(found) == 1 else (np.concatenate([raw for raw, _ in found]), joined_classes)
         return self._all
 
     def select(self, raw: NDArray[np.float32], classes: NDArray[np.int8] | None) -> NDArray[np.float32]:

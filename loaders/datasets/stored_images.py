@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+import deflate
 import h5py
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,12 @@ from numpy.typing import NDArray
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.folder import Folder, open_folder
-from ident3d.loaders.folders.packed import matching_file
+from ident3d.loaders.folders.packed import checksums_of, matching_file
 from ident3d.loaders.format import latents_table
+from ident3d.loaders.format.files import sha256
 from ident3d.loaders.format.latents_source import world_of
 from ident3d.loaders.format.latents_table import Latents, shard_latents
-from ident3d.loaders.format.shard import as_user_error, check_head, check_images, chunk_places, inflate
+from ident3d.loaders.format.shard import MEND, as_user_error, check_head, check_images, chunk_places, inflate
 
 # For each folder and process. A process often may have 1,024 open files, and eight folders are a large join.
 OPEN_FILES = 64
@@ -75,7 +77,7 @@ class StoredImages:
         self._open = lru_cache(OPEN_FILES)(partial(open_shard, self.folder))
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("_chunks", "_latents", "_open", "_map")
+        own = ("_chunks", "_latents", "_open", "_map", "_table", "_unread")
         return {name: value for name, value in self.__dict__.items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -88,16 +90,19 @@ class StoredImages:
 
     @property
     def has_classes(self) -> bool:
-        """Whether images have classes, as the first shard says."""
-        return self._latents_of(0)[1] is not None
+        """Whether images have classes, as the table of all latents or the first shard says."""
+        return (self._table or self._latents_of(0))[1] is not None
 
     def read(self, index: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
         """Read images `index` into the rows of `out`, (len(index), H, W, 3)."""
         if self.packed:
+            unread = self._unread is not None and bool(self._unread[1][index].any())
             for start in range(0, len(index), BLOCK):
                 rows = slice(start, start + BLOCK)
                 # mode="clip" writes straight into `out`; the default mode fills a buffer first and copies it.
                 np.take(self._map, index[rows], axis=0, out=out[rows], mode="clip")
+                if unread:
+                    self._check(index[rows], out[rows])
                 # Otherwise every page ever read would count as this process's memory, until the whole file does.
                 self._map._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
             return
@@ -106,6 +111,9 @@ class StoredImages:
 
     def latents(self, index: NDArray[np.int64]) -> Latents:
         """Return the raw latents of images `index` and, if they have any, their classes."""
+        if self._table:
+            table, kinds = self._table
+            return table[index], None if kinds is None else kinds[index]
         found = [(*self._latents_of(shard), place) for shard, place in self._places(index)]
         raw = np.stack([rows[place] for rows, _, place in found])
         classes = [kinds[place] for _, kinds, place in found if kinds is not None]
@@ -113,14 +121,38 @@ class StoredImages:
 
     def all_latents(self) -> Latents:
         """Return the raw latents (n, d) of all images and, if they have any, their classes (n,)."""
-        known = latents_table.read(self.path, self.folder.description.all_latents, self.n, self.world.n_raw)
-        if known:
-            return known
+        if self._table:
+            return self._table
         # Without the table every shard is opened. Its rows are in the result, so that they are not kept twice.
         parts = [self._latents_of(shard) for shard in range(len(self._first))]
         self._latents.clear()
         classes = [kinds for _, kinds in parts if kinds is not None]
         return np.concatenate([raw for raw, _ in parts]), np.concatenate(classes) if classes else None
+
+    @cached_property
+    def _table(self) -> Latents | None:
+        # Its hash is recorded, so that a latent that changed on disk is never returned.
+        return latents_table.read(self.path, self.folder.description.all_latents, self.n, self.world.n_raw)
+
+    @cached_property
+    def _unread(self) -> tuple[NDArray[np.uint32], NDArray[np.bool_]] | None:
+        """The checksums of the packed images, and which of them this process has not checked yet."""
+        # A packed file of version 0.1 has no checksums. Its sha256 is of the whole file, which only `verify` reads.
+        checksums = checksums_of(self.folder)
+        return None if checksums is None else (checksums, np.ones(self.n, np.bool_))
+
+    def _check(self, index: NDArray[np.int64], images: NDArray[np.uint8]) -> None:
+        """Raise UserError if a packed image is not as it was packed. Each is checked when it is first read."""
+        assert self._unread is not None
+        checksums, unread = self._unread
+        for row in np.flatnonzero(unread[index]).tolist():
+            number = int(index[row])
+            if deflate.crc32(images[row]) != checksums[number]:
+                raise UserError(
+                    f"Image {number} of the packed file {self.packed} is damaged: its checksum is another. "
+                    f"`ident3d pack` makes the file anew."
+                )
+            unread[number] = False
 
     @cached_property
     def _map(self) -> NDArray[np.uint8]:
@@ -157,5 +189,11 @@ class StoredImages:
     def _latents_of(self, shard: int) -> Latents:
         if shard not in self._latents:
             entry = self.folder.entries[shard]
-            self._latents[shard] = shard_latents(self.folder.shard_path(entry), entry.count, self.world.n_raw)
+            path = self.folder.shard_path(entry)
+            # HDF5 keeps no checksum of latents, as gzip does of images: the shard is read whole, once in a process.
+            with as_user_error(path):
+                data = path.read_bytes()
+            if sha256(data) != entry.sha256:
+                raise UserError(f"The shard {self.folder.shard_name(entry)} does not match its hash; {MEND}")
+            self._latents[shard] = shard_latents(path, entry.count, self.world.n_raw, data)
         return self._latents[shard]

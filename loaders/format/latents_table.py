@@ -27,9 +27,9 @@ HEADER = 4096  # bytes; that of a .npy file is shorter
 Latents: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int8] | None]  # raw, and classes if there are any
 
 
-def shard_latents(path: Path, count: int, n_raw: int) -> Latents:
-    """Read the raw latents (count, n_raw) and classes of one shard file."""
-    with as_user_error(path), h5py.File(path, "r") as file:
+def shard_latents(path: Path, count: int, n_raw: int, data: bytes | None = None) -> Latents:
+    """Read the raw latents (count, n_raw) and classes of one shard file, or of its bytes `data`."""
+    with as_user_error(path), h5py.File(path if data is None else io.BytesIO(data), "r") as file:
         has_classes = "class" in check_head(file, path)
         raw = check_dataset(file, path, "raw_latents")
         classes = check_dataset(file, path, "class") if has_classes else None

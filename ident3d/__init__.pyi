@@ -8,6 +8,8 @@ from ident3d.farm.estimate import estimate as estimate
 from ident3d.farm.recipe import Recipe as Recipe
 from ident3d.farm.render import render as render
 from ident3d.health import doctor as doctor
+from ident3d.latents.factor import Factor as Factor
+from ident3d.latents.factors import Factors as Factors
 from ident3d.latents.worlds import World as World
 from ident3d.loaders.batches.loader import make_loader as make_loader
 from ident3d.loaders.datasets.image_dataset import ImageDataset as ImageDataset

@@ -3,6 +3,7 @@ from ident3d.latents.distributions.by_name import marginal as marginal
 from ident3d.latents.distributions.by_name import uniforms as uniforms
 from ident3d.latents.distributions.conditionals import Conditional as Conditional
 from ident3d.latents.distributions.spaces import Box as Box
+from ident3d.latents.distributions.spaces import Circle as Circle
 from ident3d.latents.distributions.spaces import Product as Product
 from ident3d.latents.distributions.spaces import Space as Space
 from ident3d.latents.distributions.spaces import Sphere as Sphere
@@ -15,4 +16,6 @@ from ident3d.latents.exact.causal import published_model as published_model
 from ident3d.latents.exact.names import NAMES as NAMES
 from ident3d.latents.exact.streams import SPLITS as SPLITS
 from ident3d.latents.exact.streams import noise_seed as noise_seed
+from ident3d.latents.factor import Factor as Factor
+from ident3d.latents.factors import Factors as Factors
 from ident3d.latents.worlds import World as World

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,9 @@ from ident3d.errors import UserError, unknown
 from ident3d.latents.distributions.spaces import Box, Product, Space, Sphere
 from ident3d.latents.exact.arithmetic import atan2
 from ident3d.latents.exact.causal import CausalModel, check_classes, published_model
-from ident3d.latents.exact.names import ANGLES, GROUPS, HUES, NAMES, POSITIONS, single_names
+from ident3d.latents.exact.names import ANGLES, CLASSES, GROUPS, HUES, NAMES, POSITIONS, VIEWS, single_names
+from ident3d.latents.factor import Factor
+from ident3d.latents.factors import Factors
 
 # Scene → its own position, angle and hue ranges, in scene units (half widths).
 RANGES: Final = {
@@ -172,6 +174,25 @@ class World:
         return len(self.names)
 
     @property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """Group or view of the papers → the latents in it."""
+        return GROUPS | VIEWS
+
+    @property
+    def factors(self) -> Factors:
+        """The scene's factors in its own units, in the order of NAMES.
+
+        In the periodic world angles go round, and its raw numbers are not those of its factors one by one.
+        """
+        group = {name: group for group, names in GROUPS.items() for name in names}
+        half = [self.position_range] * 3 + [self.angle_range] * 4 + [self.hue_range] * 3
+        spans = [("box", (-width, width)) for width in half]
+        if self.periodic:
+            spans[2:] = [("box", (0.0, half[2]))] + [("periodic", (0.0, 2 * math.pi))] * 7
+        factors = [Factor(name, *span, group=group.get(name, "")) for name, span in zip(NAMES, spans, strict=True)]
+        return Factors(tuple(factors), CLASSES if self.causal else ())
+
+    @property
     def space(self) -> Space:
         """Where the raw latents live."""
         return Product((Box(3), Sphere(8))) if self.periodic else Box(len(NAMES))
@@ -240,6 +261,16 @@ class World:
             return cls(**rebuilt | {"classes": tuple(rebuilt.get("classes", ()))})
         except (TypeError, AttributeError, OverflowError) as error:
             raise UserError(f"The recorded settings of the world are of a wrong kind: {error}.") from None
+
+
+# What a folder records of its latents: the world of a scene or, without a scene, declared factors. Both have names,
+# n_raw, groups, space, fixed and to_scene.
+AnyWorld: TypeAlias = World | Factors
+
+
+def read_world(settings: Mapping[str, Any]) -> AnyWorld:
+    """Return the world that as_dict of either kind wrote."""
+    return Factors.from_dict(settings) if "scene" not in settings else World.from_dict(settings)
 
 
 def _spherical_coordinates(point: NDArray[np.float64]) -> NDArray[np.float64]:

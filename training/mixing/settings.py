@@ -8,7 +8,7 @@ from typing import Any, Final
 from ident3d.errors import UserError, unknown
 from ident3d.latents.distributions.by_name import Marginal, conditional, marginal
 from ident3d.latents.distributions.conditionals import Conditional
-from ident3d.latents.distributions.spaces import Box, Factor, Sphere, Unbounded
+from ident3d.latents.distributions.spaces import Box, Part, Sphere, Unbounded
 from ident3d.training.encoders.choice import PAPERS, SPACES, widths
 from ident3d.training.loop.run_folder import with_new_names
 from ident3d.training.loop.steps import SCHEDULES
@@ -193,7 +193,7 @@ def fits(kind: str, name: str | None, space: str, known: dict[str, tuple[str, ..
         raise UserError(f"The {where} has no {kind} {name}; choose one of {', '.join(known[space])}.")
 
 
-def space_of(s: MixingSettings) -> Factor:
+def space_of(s: MixingSettings) -> Part:
     """Return the space of the latents; the box is [0, 1]^d, as in the public code."""
     if s.latent_space == "box":
         return Box(s.dim, 0.0, 1.0)

@@ -11,7 +11,7 @@ from array_api_compat import array_namespace, device
 from ident3d.errors import UserError, unknown
 from ident3d.latents.distributions import conditionals as c
 from ident3d.latents.distributions.families import Family, GeneralizedNormal, Laplace, Normal, Window
-from ident3d.latents.distributions.spaces import Box, Factor, Product, Space, Sphere, Unbounded
+from ident3d.latents.distributions.spaces import Box, Circle, Part, Product, Space, Sphere, Unbounded
 from ident3d.latents.distributions.special import Array, constant
 
 CONDITIONALS: Final = ("normal", "laplace", "gennorm", "uniform", "vmf", "rejected_normal")
@@ -40,9 +40,9 @@ def conditional(
     rejected_normal     z + N(0, 1/Λ) near the sphere, projected     precision = Λ (AnInfoNCE), threshold
     =================== ============================================ ==========================================
 
-    On the box the first four are truncated, on the sphere projected. `sigma` and Λ are one number or one per dimension;
-    `only` lists the dimensions that change, the others stay. On a product the name holds for each factor, or names
-    joined by commas go to one factor each.
+    On the box the first four are truncated, on circles wrapped, on the sphere projected. `sigma` and Λ are one number
+    or one per dimension; `only` lists the dimensions that change, the others stay. On a product the name holds for each
+    factor, or names joined by commas go to one factor each.
 
     Args:
         name: A name of the table, or on a product one for each factor, joined by commas.
@@ -90,7 +90,7 @@ def conditional(
 
 def _on_factor(
     name: str,
-    space: Factor,
+    space: Part,
     widths: tuple[float, ...] | None,
     p: float,
     kappa: float | None,
@@ -114,7 +114,7 @@ def _on_factor(
         if precision is None:
             raise UserError("The conditional rejected_normal needs its precision Λ.")
         return c.RejectedNormal(space, precision, _positive("threshold", threshold))
-    if name == "uniform" and widths is None and isinstance(space, Box | Sphere):
+    if name == "uniform" and widths is None and isinstance(space, Box | Circle | Sphere):
         if len(moving) == space.dim:
             return c.Uniform(space)
         # A window of twice the box reaches every point from every anchor, so the draw does not depend on z.

@@ -15,7 +15,7 @@ from array_api_compat import array_namespace, device
 from ident3d.errors import UserError
 from ident3d.latents.distributions import quantile_tables as tables
 from ident3d.latents.distributions.families import Family
-from ident3d.latents.distributions.spaces import Box, Factor, Product, Space, Sphere
+from ident3d.latents.distributions.spaces import Box, Circle, Part, Product, Space, Sphere
 from ident3d.latents.distributions.special import Array, constant, inside, normal_variates
 
 Uniforms: TypeAlias = Callable[[tuple[int, ...]], Array]  # shape → U(0, 1)
@@ -42,12 +42,14 @@ class Transform(ABC):
 
 @dataclass(frozen=True)
 class Coordinatewise(Transform):
-    """p(z̃ | z) ∝ Π_k f((z̃_k - z_k) / scale_k), truncated to the box; on the sphere z + noise is projected, x / |x|.
+    """p(z̃ | z) ∝ Π_k f((z̃_k - z_k) / scale_k), truncated to the box.
+
+    On the sphere z + noise is projected, x / |x|; on circles it is wrapped into [-1, 1).
 
     Coordinates whose scale is 0 stay as they are (the content of a pair).
     """
 
-    space: Factor
+    space: Part
     family: Family
     scale: tuple[float, ...]
 
@@ -58,6 +60,8 @@ class Coordinatewise(Transform):
         scale = xp.where(moves, constant(self.scale, z), constant(1.0, z))
         if not isinstance(self.space, Box):
             moved = xp.where(moves, z + scale * self.family.quantile(inside(2 * u - 1)), z)
+            if isinstance(self.space, Circle):
+                return xp.where(moves, moved - 2 * xp.floor((moved + 1) / 2), z)
             return _unit(moved) if isinstance(self.space, Sphere) else moved
         # The truncated inverse: u runs over the mass between the bounds alone, so nothing has to be rejected.
         low = self.family.mass((self.space.low - z) / scale)
@@ -68,9 +72,9 @@ class Coordinatewise(Transform):
 
 @dataclass(frozen=True)
 class Uniform(Transform):
-    """z̃ uniform on the box or the sphere, whatever z is."""
+    """z̃ uniform on the box, circles or the sphere, whatever z is."""
 
-    space: Box | Sphere
+    space: Box | Circle | Sphere
 
     def transform(self, z: Array, u: Array) -> Array:
         if isinstance(self.space, Sphere):
@@ -157,7 +161,7 @@ class ProductConditional:
 class Stay(Transform):
     """z̃ = z: a factor of a product that is content."""
 
-    space: Factor
+    space: Part
 
     def transform(self, z: Array, u: Array) -> Array:
         return z

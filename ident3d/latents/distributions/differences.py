@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from ident3d.latents.distributions.by_name import conditional as by_name
 from ident3d.latents.distributions.by_name import uniforms
 from ident3d.latents.distributions.conditionals import Conditional, Coordinatewise
-from ident3d.latents.distributions.spaces import Box, Product, Space, Sphere, Unbounded
+from ident3d.latents.distributions.spaces import Box, Circle, Product, Space, Sphere, Unbounded, distance
 from ident3d.latents.distributions.special import Float64
 
 # So many quantiles of a latent's anchors stand for all of them.
@@ -20,7 +20,7 @@ def difference_cdf(conditional: Conditional, differences: ArrayLike, anchors: Ar
     """P(|z̃_k - z_k| ≤ δ) over the anchors, shape (len(differences), dim); without anchors z is uniform on its space.
 
     Box: E_z[(F(min(δ, high - z)) + F(min(δ, z - low))) / (F(high - z) + F(z - low))] with F(x) the mass of (-x, x).
-    Unbounded: F(δ). On the sphere, and on products, it is counted on draws.
+    Unbounded: F(δ). On circles, the sphere and products it is counted on draws.
     """
     delta = np.asarray(differences, np.float64)
     if _on_a_line(conditional):
@@ -43,7 +43,7 @@ def expected_abs_difference(conditional: Conditional, anchors: ArrayLike | None 
 
 
 def _on_a_line(conditional: Conditional) -> TypeGuard[Coordinatewise]:
-    return isinstance(conditional, Coordinatewise) and not isinstance(conditional.space, Sphere)
+    return isinstance(conditional, Coordinatewise) and not isinstance(conditional.space, Circle | Sphere)
 
 
 def _line_cdf(conditional: Coordinatewise, k: int, delta: Float64, anchors: ArrayLike | None) -> Float64:
@@ -80,7 +80,7 @@ def _drawn(conditional: Conditional, anchors: ArrayLike | None) -> Float64:
     uniform = uniforms(np.random.default_rng(0))
     z = _uniform_points(conditional.space) if anchors is None else np.asarray(anchors, np.float64)
     z = np.resize(z, (max(DRAWS, len(z)), z.shape[1]))
-    drawn: Float64 = np.abs(conditional.sample(z, uniform) - z)
+    drawn: Float64 = distance(conditional.space, conditional.sample(z, uniform), z)
     return drawn
 
 

@@ -1,7 +1,10 @@
-"""Where latents live: a box, the unit sphere, the whole of R^d, and products of these."""
+"""Where latents live: a box, circles, the unit sphere, the whole of R^d, and products of these."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 
@@ -35,6 +38,31 @@ class Box:
     @property
     def centre(self) -> tuple[float, ...]:
         return ((self.low + self.high) / 2,) * self.dim
+
+
+@dataclass(frozen=True)
+class Circle:
+    """[-1, 1)^dim, in which each coordinate goes round: 1 is -1 again.
+
+    Args:
+        dim: The number of coordinates, at least 1.
+
+    Example:
+        >>> from ident3d import latents
+        >>> latents.Circle(2).centre
+        (0.0, 0.0)
+    """
+
+    dim: int
+    low: ClassVar[float] = -1.0
+    high: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        _check_dim(self.dim, 1)
+
+    @property
+    def centre(self) -> tuple[float, ...]:
+        return (0.0,) * self.dim
 
 
 @dataclass(frozen=True)
@@ -97,7 +125,7 @@ class Product:
         11
     """
 
-    parts: tuple["Box | Sphere | Unbounded", ...]
+    parts: tuple["Box | Circle | Sphere | Unbounded", ...]
 
     @property
     def dim(self) -> int:
@@ -114,8 +142,25 @@ class Product:
         return [slice(end - part.dim, end) for part, end in zip(self.parts, ends, strict=True)]
 
 
-Factor: TypeAlias = Box | Sphere | Unbounded
-Space: TypeAlias = Factor | Product
+Part: TypeAlias = Box | Circle | Sphere | Unbounded
+Space: TypeAlias = Part | Product
+
+
+def parts_of(space: Space) -> tuple[Part, ...]:
+    """Return the factors of a product; of any other space itself."""
+    return space.parts if isinstance(space, Product) else (space,)
+
+
+def goes_round(space: Space) -> NDArray[np.bool_]:
+    """Return which coordinates of a space are circles, (dim,)."""
+    return np.concatenate([np.full(part.dim, isinstance(part, Circle)) for part in parts_of(space)])
+
+
+def distance(space: Space, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return |a - b| of each coordinate (n, dim), on circles the shorter way round."""
+    apart = np.abs(a - b)
+    turn = Circle.high - Circle.low
+    return np.where(goes_round(space), np.minimum(apart, turn - apart), apart)
 
 
 def _check_dim(dim: int, least: int) -> None:

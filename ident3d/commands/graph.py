@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import option, options
+from ident3d.commands.options import option, options, print_warnings
 
 
 @click.command()
@@ -26,5 +26,6 @@ def graph(graph: Path | None, interventions: tuple[str, ...], out: Path, toml: b
     if toml:
         click.echo(published_text(), nl=False)
         return
-    draw(out, file=graph, do=assignments(interventions))
+    with print_warnings():
+        draw(graph, out=out, do=assignments(interventions))
     click.echo(f"Wrote {out}.")

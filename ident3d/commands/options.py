@@ -11,8 +11,7 @@ from typing import Any
 
 import click
 
-from ident3d.commands.parameters import FILE, FOLDER, Assignment, Names, StoreOrPath
-from ident3d.errors import UserError
+from ident3d.commands.parameters import FILE, FOLDER, Names, StoreOrPath
 from ident3d.machine import untried
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -83,10 +82,12 @@ share("--hues", default="published", help="Hue rule: published, or wrapped (iden
 share("--position-range", type=float, show_default="the scene's own: 3 or 2", help="Half width of x, y, z.")
 share("--angle-range", type=float, show_default="the scene's own: π/2", help="Half width of the angles in radians.")
 share("--hue-range", type=float, show_default="the scene's own: π/2", help="Half width of the hues in radians.")
-share("--fix", "fixes", multiple=True, metavar="LATENT=VALUE", type=Assignment("rotation=0", float),
-      help="Hold a latent or group (position, rotation, hue) at a raw value from -1 to 1; repeatable.")
+share("--fix", "fixes", multiple=True, metavar="LATENT=VALUE",
+      help="Hold a latent or group (position, rotation, hue) at a raw value from -1 to 1, in scenes without a causal "
+           "graph; repeatable.")
 share("--do", "interventions", multiple=True, metavar="NAME=VALUE",
-      help="Intervene on the causal graph: a latent at a raw value, or class=Hare; repeatable.")
+      help="Intervene on the causal graph: a latent at a raw value, class=Hare, or a latent drawn anew, as in "
+           "'x ~ normal(0.2, 0.3)'; repeatable.")
 share("--classes", type=Names(), show_default="all",
       help="Only these classes of the causal scene, separated by commas.")
 share("--graph", type=FILE, show_default="the published graph",
@@ -222,16 +223,11 @@ def recipe_of(given: dict[str, Any]) -> Any:
     from ident3d.latents.exact.names import assignments
     from ident3d.latents.worlds import World
 
-    # --fix and --do hold a latent at a raw value alike; a name in both would leave one of them without effect.
-    fixed: dict[str, float | str] = {}
-    for name, value in [*given["fixes"], *assignments(given["interventions"]).items()]:
-        if name in fixed:
-            raise UserError(f"{name} is held twice; give it once, by --fix or by --do.")
-        fixed[name] = value
     world = World(
         given["scene"],
         **{name: given[name] for name in ("position_range", "angle_range", "hue_range", "hues")},
-        fixed=fixed,
+        fixed=assignments(given["fixes"]),
+        do=assignments(given["interventions"]),
         graph=load_model(given["graph"]) if given["graph"] else None,
         classes=given["classes"] or (),
     )

@@ -1,6 +1,7 @@
 """``ident3d render``."""
 
 import signal
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,8 @@ def render(
         # The estimate renders a few images here: a cluster's machines may be faster or slower.
         if not cluster.is_local:
             click.echo("Note: this is measured on this machine; nothing runs on the cluster.", err=True)
-        expected = estimate(n, recipe, fresh=fresh, **where)
+        with print_warnings():
+            expected = estimate(n, recipe, fresh=fresh, **where)
         cost = expected.core_hours * core_hour_price
         free = "" if expected.free_bytes is None else f" of {expected.free_bytes / 1e9:.1f} GB free"
         text = (
@@ -107,7 +109,10 @@ def render(
         show(expected, as_json, text, cost=cost)
         return 0
     if fresh and not yes:
-        path = make_request(n, recipe, is_local=cluster.is_local, **where).path
+        # What it warns of is said once, by the rendering itself.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            path = make_request(n, recipe, is_local=cluster.is_local, **where).path
         if is_dataset(path) and not confirmed(f"Delete the dataset in {path}?"):
             raise click.ClickException(f"Nothing was deleted in {path}; --yes deletes without asking.")
     # Batch systems stop a job by SIGTERM: it is handled as Ctrl-C is.

@@ -1,6 +1,7 @@
 """A recipe: everything that the pixels of a dataset depend on, but for where its latents come from."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -97,7 +98,7 @@ class Recipe:
         own = World(self.world.scene).as_dict()
         for name, value in self.world.as_dict().items():
             if name == "fixed":
-                parts += [f"{latent}={held if latent == 'class' else f'{held:g}'}" for latent, held in value.items()]
+                parts += [held_name(latent, held) for latent, held in value.items()]
             elif name == "graph" and value != own[name]:
                 parts.append(f"graph{sha256(json.dumps(value, sort_keys=True).encode())[:8]}")
             elif name == "classes" and value != own[name]:
@@ -105,6 +106,14 @@ class Recipe:
             elif value != own[name]:
                 parts.append(f"{name.replace('_', '')}{value:.4g}" if isinstance(value, float) else str(value))
         return "-".join(parts)
+
+
+def held_name(latent: str, value: float | str) -> str:
+    """Return what a folder's name says of a held latent: x=0.5, class=Hare, or x~normal_0.2_0.3 for one drawn anew."""
+    if not isinstance(value, str):
+        return f"{latent}={value:g}"
+    # Formulas hold signs, such as / and *, that do not belong in a path.
+    return f"class={value}" if latent == "class" else f"{latent}~{re.sub(r'[^a-z0-9.+-]+', '_', value).strip('_')}"
 
 
 THREE_D_IDENT = Recipe()

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.farm.recipe import Recipe
+from ident3d.latents.crowding import crowded_latents
 from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.format.latents_source import copied, drawn, npy_bytes, read_latents_file
 from ident3d.loaders.stores.store import Store, store_or_folder
@@ -43,8 +45,8 @@ def check_held(recipe: Recipe, raw: NDArray[np.float32], latents: Path | str) ->
         column = raw[:, world.names.index(name)]
         if (column != np.float32(value)).any():
             raise UserError(f"{name} is held fixed at {value:g}, but {latents} has other values for it.")
-    if world.graph != type(world)(world.scene).graph:
-        raise UserError("--graph draws the latents and --latents reads them from a file; take one of the two.")
+    if world.mechanisms != type(world)(world.scene).graph:
+        raise UserError("--graph and --do ~ draw latents and --latents reads them from a file; take one of the two.")
 
 
 def make_request(
@@ -62,6 +64,8 @@ def make_request(
     If rendering is not local, the device is taken as given, and the scheduler alone knows how many workers it has.
     """
     recipe.check()
+    for sentence in crowded_latents(recipe.world):
+        warnings.warn(sentence, stacklevel=3)
     source, latents_copy = drawn(recipe.seed, recipe.split), None
     if latents is not None:
         raw = recipe.world.check_raw(read_latents_file(Path(latents)))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ident3d.latents.exact.arithmetic import Float64, normal_quantile
-from ident3d.latents.exact.causal_draws import classes_of, sample
+from ident3d.latents.exact.causal_draws import sample
 from ident3d.latents.exact.names import NAMES
 from ident3d.latents.exact.streams import uniform_float32, uniform_float64, words
 from ident3d.latents.worlds import SPHERE, World
@@ -22,10 +22,12 @@ class Draws(NamedTuple):
 def draw(world: World, *, seed: int, split: str, start: int, count: int) -> Draws:
     """Return the latents of images start … start+count-1.
 
-    Box: z ~ U[-1, 1]^10. Periodic: U[-1, 1]³ × U(S⁷). Causal: classes in turn, z_k ~ p(z_k | parents) along the graph.
+    Box: z ~ U[-1, 1]^10. Periodic: U[-1, 1]³ × U(S⁷). Causal: z_k ~ p(z_k | parents) along the graph, classes in turn
+    unless the graph draws them.
 
-    A latent held fixed leaves all but its descendants as they would have been. The same on every machine and for any
-    cutting of the range: words from an integer generator, then operations that IEEE 754 fixes to the last bit.
+    A latent held fixed or intervened on leaves all but its descendants as they would have been. The same on every
+    machine and for any cutting of the range: words from an integer generator, then operations that IEEE 754 fixes to
+    the last bit.
 
     Args:
         world: The scene's latents and how they are distributed.
@@ -48,9 +50,9 @@ def draw(world: World, *, seed: int, split: str, start: int, count: int) -> Draw
     """
     # Raw number k of image i comes from word k of image i in every world: nothing drawn before can shift it.
     word = words(seed, split, start, count)
-    if world.graph is not None:
-        classes = classes_of(np.arange(start, start + count), world.drawn_classes)
-        return Draws(sample(world.graph, word, classes, world.held), classes)
+    if world.mechanisms is not None:
+        index = np.arange(start, start + count)
+        return Draws(*sample(world.mechanisms, word, index, world.drawn_classes, world.held))
     if world.periodic:
         raw = np.empty((count, world.n_raw), np.float32)
         raw[:, :3] = uniform_float32(word[:, :3])

@@ -68,7 +68,7 @@ class Factors:
         return {name: tuple(f.name for f in self.factors if f.group == name) for name in dict.fromkeys(grouped)}
 
     @property
-    def fixed(self) -> dict[str, float]:
+    def held(self) -> dict[str, float]:
         """The factors that have a single value, at raw 0: they never change."""
         return {factor.name: 0.0 for factor in self.factors if factor.bounds[0] == factor.bounds[1]}
 

@@ -31,19 +31,21 @@ SPHERE: Final = slice(3, 11)  # of the periodic world's raw numbers
 class World:
     """The latent world of one scene. Raw latents are float32 in [-1, 1]; scene = range · raw.
 
-    `fixed` holds latents, or groups of them, at a raw value; a single latent's value goes before its group's. In the
-    causal world that is an intervention, do(z_k = value), and the class can be held too; `graph` and `classes` are the
-    published ones unless given. Every pixel depends on these settings, so the manifest keeps them all.
+    `fixed` holds latents, or groups of them, at a raw value; a single latent's value goes before its group's. A world
+    with a graph takes interventions instead, `do`; `graph` and `classes` are the published ones unless given. Every
+    pixel depends on these settings, so the manifest keeps them all.
 
     Args:
         scene: 3dident, 3dident-periodic or causal3dident.
         position_range: Half width of the positions in scene units; the scene's own by default.
         angle_range: Half width of the angles in radians, up to π; the scene's own by default.
         hue_range: Half width of the hues in radians, up to π; the scene's own by default.
-        fixed: Name of a latent or a group → its raw value in [-1, 1]; class → its name.
+        fixed: Name of a latent or a group → its raw value in [-1, 1], in scenes without a graph.
         hues: published or wrapped: how a negative hue becomes a colour.
         graph: The causal model, for causal3dident.
         classes: The classes that images take in turn, for causal3dident.
+        do: Interventions on the graph: name of a latent or a group → its raw value, or what it is drawn from, such as
+            "normal(0.2, 0.3)"; class → its name.
 
     Example:
         >>> from ident3d import World
@@ -62,6 +64,7 @@ class World:
     hues: str
     graph: CausalModel | None = field(hash=False)
     classes: tuple[str, ...]
+    do: Mapping[str, float | str] = field(hash=False)
 
     def __init__(
         self,
@@ -73,6 +76,7 @@ class World:
         hues: str = "published",
         graph: CausalModel | None = None,
         classes: tuple[str, ...] = (),
+        do: Mapping[str, float | str] = MappingProxyType({}),
     ) -> None:
         if scene not in RANGES:
             raise unknown("scene", scene, RANGES)
@@ -85,7 +89,7 @@ class World:
         for (name, value), own in zip(given.items(), RANGES[scene], strict=True):
             self.__dict__[name] = self._check_range(name, value, own)
         self.__dict__["graph"], self.__dict__["classes"] = self._check_graph_and_classes(graph, classes)
-        self.__dict__["fixed"] = self._check_fixed(fixed)
+        self.__dict__["fixed"], self.__dict__["do"] = self._check_fixed_and_do(fixed, do)
 
     def _check_range(self, name: str, given: float | None, own: float) -> float:
         try:
@@ -119,7 +123,29 @@ class World:
                 raise UserError(f"The graph has no class {name}; it has {', '.join(graph.classes)}.")
         return graph, chosen
 
-    def _check_fixed(self, fixed: Mapping[str, float | str]) -> dict[str, float | str]:
+    def _check_fixed_and_do(
+        self, fixed: Mapping[str, float | str], do: Mapping[str, float | str]
+    ) -> tuple[dict[str, float | str], dict[str, float | str]]:
+        if do and self.graph is None:
+            name, value = next(iter(do.items()))
+            raise UserError(
+                f"The scene {self.scene} has no causal graph to intervene on: {name} is held by --fix {name}={value}, "
+                "`fixed` in Python, not by --do."
+            )
+        if fixed and self.graph is not None:
+            name, value = next(iter(fixed.items()))
+            raise UserError(
+                f"The scene {self.scene} has a causal graph: {name} is set by an intervention, --do {name}={value}, "
+                "`do` in Python, not by --fix."
+            )
+        held = self._check_held(fixed or do)
+        if self.graph is None:
+            return held, {}
+        # What is drawn anew must leave a graph that can be drawn from.
+        self.graph.intervened(_redrawn(held))
+        return {}, held
+
+    def _check_held(self, fixed: Mapping[str, float | str]) -> dict[str, float | str]:
         singles: dict[str, float | str] = {}
         # Groups come first, so that a single latent's own value replaces that of its group.
         for name, value in sorted(fixed.items(), key=lambda item: item[0] not in GROUPS):
@@ -127,7 +153,12 @@ class World:
                 if value not in self.classes:
                     raise unknown("class", str(value), self.classes)
                 continue
+            if name == "class":
+                raise UserError(f"The scene {self.scene} has no classes, so none can be held; causal3dident has.")
             single = single_names(name)
+            if self.graph is not None and isinstance(value, str):
+                singles |= dict.fromkeys(single, value)
+                continue
             try:
                 number = float(value)
             except ValueError:
@@ -151,13 +182,19 @@ class World:
 
     @property
     def held(self) -> dict[str, float]:
-        """The single latents held fixed, without the class."""
-        return {name: float(value) for name, value in self.fixed.items() if name != "class"}
+        """The single latents held at a value, by `fixed` or by an intervention, without the class."""
+        values = {**self.fixed, **self.do}
+        return {name: value for name, value in values.items() if not isinstance(value, str)}
+
+    @property
+    def mechanisms(self) -> CausalModel | None:
+        """The graph after the interventions that draw latents anew; latents held at a value stand in `held`."""
+        return None if self.graph is None else self.graph.intervened(_redrawn(self.do))
 
     @property
     def drawn_classes(self) -> tuple[str, ...]:
-        """The classes that images take in turn: one if it is held fixed, none in a scene without classes."""
-        return (str(self.fixed["class"]),) if "class" in self.fixed else self.classes
+        """The classes that images take: one if an intervention sets it, none in a scene without classes."""
+        return (str(self.do["class"]),) if "class" in self.do else self.classes
 
     @property
     def periodic(self) -> bool:
@@ -240,8 +277,9 @@ class World:
 
     def as_dict(self) -> dict[str, Any]:
         """For the manifest: JSON types only."""
-        settings = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("graph", "classes")}
-        settings["fixed"] = dict(self.fixed)
+        settings = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("graph", "classes", "do")}
+        # Interventions are recorded under the name that they had in the first folders.
+        settings["fixed"] = {**self.fixed, **self.do}
         if self.graph is not None:
             settings |= {"graph": self.graph.as_dict(), "classes": list(self.classes)}
         return settings
@@ -250,7 +288,7 @@ class World:
     def from_dict(cls, settings: Mapping[str, Any]) -> "World":
         """The inverse of as_dict; unknown settings are refused."""
         # The settings come from a file that anybody may have edited: what is not known is refused by its name.
-        known = [f.name for f in fields(cls)]
+        known = [f.name for f in fields(cls) if f.name != "do"]
         for name in settings:
             if name not in known:
                 raise unknown("setting of a world", name, known)
@@ -258,19 +296,26 @@ class World:
         try:
             if rebuilt.get("graph") is not None:
                 rebuilt["graph"] = CausalModel.from_dict(rebuilt["graph"])
+            if rebuilt.get("scene") == "causal3dident":
+                rebuilt["do"] = rebuilt.pop("fixed", {})
             return cls(**rebuilt | {"classes": tuple(rebuilt.get("classes", ()))})
         except (TypeError, AttributeError, OverflowError) as error:
             raise UserError(f"The recorded settings of the world are of a wrong kind: {error}.") from None
 
 
 # What a folder records of its latents: the world of a scene or, without a scene, declared factors. Both have names,
-# n_raw, groups, space, fixed and to_scene.
+# n_raw, groups, space, held and to_scene.
 AnyWorld: TypeAlias = World | Factors
 
 
 def read_world(settings: Mapping[str, Any]) -> AnyWorld:
     """Return the world that as_dict of either kind wrote."""
     return Factors.from_dict(settings) if "scene" not in settings else World.from_dict(settings)
+
+
+def _redrawn(do: Mapping[str, float | str]) -> dict[str, str]:
+    """The interventions that draw a latent anew."""
+    return {name: text for name, text in do.items() if name != "class" and isinstance(text, str)}
 
 
 def _spherical_coordinates(point: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,10 +1,12 @@
 """The causal graph as a picture."""
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ident3d.errors import UserError, unknown
+from ident3d.latents.crowding import crowded_latents
 from ident3d.latents.exact.causal import CausalModel, load_model, published_model
 from ident3d.latents.exact.names import NAMES
 from ident3d.latents.worlds import World
@@ -17,13 +19,15 @@ DIAMETER: Final = 62
 COLOURS: Final = {"root": "white", "child": "#dbe7f3", "held": "#f3d9b1"}
 
 
-def graph(out: Path, *, file: Path | None = None, do: Mapping[str, float | str] | None = None) -> None:
+def graph(
+    file: Path | str | None = None, *, out: Path | str = "graph.png", do: Mapping[str, float | str] | None = None
+) -> None:
     """Draw the published graph, or the one in a TOML file, under interventions, to a .png, .pdf or .svg picture.
 
     Args:
-        out: The picture: a .png, .pdf or .svg file.
         file: A TOML file with a graph; the published one by default.
-        do: Interventions: name of a latent or class → its value.
+        out: The picture: a .png, .pdf or .svg file.
+        do: Interventions: name of a latent → its value or what it is drawn from, class → its name.
 
     Returns:
         Nothing.
@@ -31,15 +35,18 @@ def graph(out: Path, *, file: Path | None = None, do: Mapping[str, float | str] 
     Example:
         >>> import ident3d
         >>> from pathlib import Path
-        >>> ident3d.graph(Path("graph.svg"), do={"class": "Hare"})
+        >>> ident3d.graph(out="graph.svg", do={"class": "Hare", "x": "normal(0.2, 0.3)"})
         >>> Path("graph.svg").exists()
         True
     """
+    out = Path(out)
     if out.suffix not in (".png", ".pdf", ".svg"):
         raise unknown("picture format", out.suffix or out.name, (".png", ".pdf", ".svg"))
-    world = World("causal3dident", graph=load_model(file) if file else published_model(), fixed=do or {})
+    world = World("causal3dident", graph=published_model() if file is None else load_model(file), do=do or {})
     assert world.graph is not None
-    figure = draw_graph(world.graph, world.fixed)
+    for sentence in crowded_latents(world):
+        warnings.warn(sentence, stacklevel=2)
+    figure = draw_graph(world.graph, world.do)
     try:
         figure.savefig(out, dpi=150)
     except OSError as error:
@@ -47,13 +54,19 @@ def graph(out: Path, *, file: Path | None = None, do: Mapping[str, float | str] 
 
 
 def draw_graph(model: CausalModel, do: Mapping[str, float | str] | None = None) -> "Figure":
-    """Draw columns of causal depth, with an arrow from each parent. What is held fixed is a square without parents."""
+    """Draw columns of causal depth, with an arrow from each parent. What an intervention sets is a square.
+
+    An arrow is dashed if the parent acts on a latent's spread or weights alone. Below a node stands what it is drawn
+    from, unless that is a normal or uniform distribution.
+    """
     # A Figure of its own, and not pyplot's, leaves the settings of a caller's notebook alone.
     from matplotlib.figure import Figure
 
     do = do or {}
-    # An intervention cuts the arrows that lead to a latent.
-    edges = [(parent, child) for parent, child in model.edges if child not in do]
+    redrawn = {name: text for name, text in do.items() if name != "class" and isinstance(text, str)}
+    model = model.intervened(redrawn)
+    # An intervention cuts the arrows that lead to a latent; one that draws it anew may set others.
+    edges = [(parent, child) for parent, child in model.edges if child not in do or child in redrawn]
     children = {child for _, child in edges}
     places = _places(edges)
     width, height = (max(place[i] for place in places.values()) + 1 for i in (0, 1))
@@ -61,19 +74,39 @@ def draw_graph(model: CausalModel, do: Mapping[str, float | str] | None = None) 
     axes = figure.add_subplot()
     arrow = {"arrowstyle": "-|>", "color": "0.35", "shrinkA": DIAMETER / 2, "shrinkB": DIAMETER / 2 + 1}
     for parent, child in edges:
-        axes.annotate("", xy=places[child], xytext=places[parent], arrowprops=arrow | {"mutation_scale": 14})
+        style = "-" if child == "class" or _sets_mean(model, parent, child) else (0, (4, 3))
+        line = arrow | {"mutation_scale": 14, "linestyle": style}
+        axes.annotate("", xy=places[child], xytext=places[parent], arrowprops=line)
     for name, (x, y) in places.items():
         kind = "held" if name in do else "child" if name in children else "root"
         marker = "s" if kind == "held" else "o"
         axes.scatter(x, y, s=DIAMETER**2, c=COLOURS[kind], marker=marker, edgecolors="0.2", zorder=4)
         label = name.replace("_", "\n")
-        if name in do:
+        if name in do and name not in redrawn:
             value = do[name]
             label += f"\n= {value}" if isinstance(value, str) else f"\n= {value:g}"
         axes.text(x, y, label, ha="center", va="center", fontsize=9, zorder=5)
+        if note := f"~ {redrawn[name]}" if name in redrawn else _distribution(model, name):
+            under = (0, -DIAMETER / 2 - 3)
+            axes.annotate(note, (x, y), under, textcoords="offset points", ha="center", va="top", fontsize=7, zorder=5)
     axes.set(xlim=(-0.5, width - 0.5), ylim=(height - 0.5, -0.5))
     axes.set_axis_off()
     return figure
+
+
+def _sets_mean(model: CausalModel, parent: str, child: str) -> bool:
+    means = [part.mean for part in model.nodes[child].components]
+    return any(len(mean) > 1 if parent == "class" else any(parent in f.names for f in mean) for mean in means)
+
+
+def _distribution(model: CausalModel, name: str) -> str:
+    """Return what is worth a note: a class that is drawn, Laplace noise, a mixture."""
+    if name == "class":
+        return "drawn" if model.weights else ""
+    parts = model.nodes[name].components
+    if len(parts) > 1:
+        return f"mixture of {len(parts)}"
+    return "".join(part.noise for part in parts if part.noise != "normal")
 
 
 def _places(edges: list[tuple[str, str]]) -> dict[str, tuple[float, float]]:

@@ -7,14 +7,14 @@ from typing import Any
 from tabulate import tabulate
 
 from ident3d.latents.attainable import attainable_r2
-from ident3d.loaders.folders.card import facts
+from ident3d.loaders.folders.card import facts, held_word
 from ident3d.loaders.folders.folder import Folder, open_folder
 from ident3d.loaders.format.latents_source import world_of
 
 
 @dataclass(frozen=True)
 class Info:
-    """A dataset's description, how much of it is finished, and each latent's attainable R² (None: held fixed)."""
+    """A dataset's description, how much of it is finished, and each latent's attainable R² (None: it has one value)."""
 
     folder: Folder
     attainable_r2: dict[str, float | None]
@@ -29,7 +29,8 @@ class Info:
         state = "complete" if description.complete else f"{self.folder.finished:,} of {description.n:,} images finished"
         rows = [("folder", str(self.folder.address)), ("state", state), ("shards", str(len(self.folder.entries)))]
         shown = tabulate([*rows, *facts(description)], tablefmt="plain", maxcolwidths=[None, 80], disable_numparse=True)
-        latents = [(name, "held fixed" if r2 is None else f"{r2:.4f}") for name, r2 in self.attainable_r2.items()]
+        held = held_word(world_of(description.settings))
+        latents = [(name, held if r2 is None else f"{r2:.4f}") for name, r2 in self.attainable_r2.items()]
         return f"{shown}\n\n{tabulate(latents, headers=('latent', 'attainable R²'), disable_numparse=True)}"
 
 

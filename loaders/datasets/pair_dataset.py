@@ -221,7 +221,7 @@ def world_conditional(
             raise unknown("latent", name, (*world.names, *(s for s in sets if set(sets[s]) <= set(world.names))))
         wanted += members
     # A conditional that moved a fixed latent would ask for images that were never rendered.
-    moving = tuple(k for k, name in enumerate(world.names) if name in wanted and name not in world.fixed)
+    moving = tuple(k for k, name in enumerate(world.names) if name in wanted and name not in world.held)
     if not moving:
         raise UserError("At least one latent must change between anchor and positive.")
     return conditional(cond, world.space, sigma=sigma, p=p, kappa=kappa, precision=precision, only=moving)

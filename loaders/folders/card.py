@@ -79,13 +79,13 @@ def facts(description: Description) -> list[tuple[str, str]]:
     quality = settings["quality"]
     world = world_of(settings)
     classes = world.drawn_classes
-    fixed = [f"{k} = {v if isinstance(v, str) else f'{v:g}'}" for k, v in settings["world"]["fixed"].items()]
+    held = [statement(name, value) for name, value in (world.do if world.causal else world.fixed).items()]
     ranges = [f"{name} ±{settings['world'][f'{name}_range']:.4g}" for name in ("position", "angle", "hue")]
     rows = [
         ("scene", description.scene),
         ("images", f"{description.n:,} of {description.size}×{description.size} pixels"),
         ("source of the latents", source_of_latents(settings["source"])),
-        ("held fixed", ", ".join(fixed) or "nothing"),
+        ("intervention" if world.causal else "held fixed", ", ".join(held) or "nothing"),
         *([("graph", "its own, in dataset.json")] if world.graph != World(world.scene).graph else []),
         ("ranges", ", ".join(ranges)),
         ("hues", settings["world"]["hues"]),
@@ -94,8 +94,9 @@ def facts(description: Description) -> list[tuple[str, str]]:
         ("versions", ", ".join(f"{k} {v}" for k, v in settings["versions"].items())),
     ]
     if classes:
-        # Classes are not drawn: image i has class i modulo their number.
-        rows.insert(3, ("classes, image by image in turn", ", ".join(classes)))
+        # Unless the graph draws classes, image i has class i modulo their number.
+        in_turn = not (world.graph and world.graph.weights)
+        rows.insert(3, (f"classes, {'image by image in turn' if in_turn else 'drawn'}", ", ".join(classes)))
     if description.complete:
         rows += [
             ("pixel mean", ", ".join(f"{value:.4f}" for value in description.pixel_mean or ())),
@@ -103,6 +104,13 @@ def facts(description: Description) -> list[tuple[str, str]]:
             ("disk", f"{(description.bytes or 0) / 1e6:,.1f} MB"),
         ]
     return rows
+
+
+def statement(name: str, value: float | str) -> str:
+    """Return x = 0.5, class = Hare, or x ~ normal(0.2, 0.3)."""
+    if isinstance(value, str):
+        return f"{name} {'=' if name == 'class' else '~'} {value}"
+    return f"{name} = {value:g}"
 
 
 def source_of_latents(source: dict[str, Any]) -> str:
@@ -124,8 +132,14 @@ def terms(settings: dict[str, Any]) -> str:
 
 
 def latent_rows(settings: dict[str, Any]) -> str:
-    rows = attainable_r2(world_of(settings)).items()
-    return "\n".join(f"| {name} | {'held fixed' if r2 is None else f'{r2:.4f}'} |" for name, r2 in rows)
+    world = world_of(settings)
+    rows = attainable_r2(world).items()
+    return "\n".join(f"| {name} | {held_word(world) if r2 is None else f'{r2:.4f}'} |" for name, r2 in rows)
+
+
+def held_word(world: World) -> str:
+    """Return what is said of a latent with one value only."""
+    return "set by an intervention" if world.causal else "held fixed"
 
 
 def origin(settings: dict[str, Any]) -> str:

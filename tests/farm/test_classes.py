@@ -84,7 +84,7 @@ def test_the_card_credits_the_meshes_that_are_shown(dataset21: Path, tmp_path: P
     card = (dataset21 / "README.md").read_text()
     assert "- Hare: the user's file Hare.obj. Terms: not known to ident3d" in card
     assert "0 Teapot, 1 Hare" in card
-    render(2, Recipe(World("causal3dident", fixed={"class": "Teapot"}), size=32, quality="draft"), out=tmp_path / "t")
+    render(2, Recipe(World("causal3dident", do={"class": "Teapot"}), size=32, quality="draft"), out=tmp_path / "t")
     assert "meshes made by others" not in (tmp_path / "t" / "README.md").read_text()
 
 
@@ -105,7 +105,19 @@ def test_do_classes_and_graph_on_the_command_line(tmp_path: Path) -> None:
     assert (held.raw_latents[:, 6] == 0.5).all()
     assert own.classes.tolist() == [0, 2, 0, 2, 0, 2]
     assert open_folder(tmp_path / names[1]).description.settings["meshes"].keys() == {"Hare"}
-    assert "class = Hare" in run("info", str(tmp_path / names[1]))
+    shown = run("info", str(tmp_path / names[1]))
+    assert any(
+        "intervention" in line and "class = Hare, spotlight_position = 0.5" in line for line in shown.splitlines()
+    )
+    assert "held fixed" not in shown + (tmp_path / names[1] / "README.md").read_text()
+
+
+def test_what_is_drawn_anew_names_the_folder_and_comes_from_no_file(tmp_path: Path) -> None:
+    recipe = Recipe(World("causal3dident", do={"x": "normal(0.2 * y, 0.3)"}), size=32, quality="draft")
+    assert recipe.name(7, {"kind": "draw"}) == "causal3dident-train-7-32px-draft-x~normal_0.2_y_0.3"
+    np.save(tmp_path / "z.npy", np.zeros((7, 10), np.float32))
+    with pytest.raises(UserError, match="--do"):
+        render(7, recipe, latents=tmp_path / "z.npy", out=tmp_path / "data")
 
 
 @pytest.mark.parametrize(

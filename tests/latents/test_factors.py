@@ -50,7 +50,7 @@ def test_a_periodic_factor_goes_round() -> None:
 
 def test_the_space_is_made_of_boxes_and_circles() -> None:
     assert SPRITES.space == Product((Box(3), Circle(1), Box(1)))
-    assert SPRITES.fixed == {"colour": 0.0}
+    assert SPRITES.held == {"colour": 0.0}
     assert SPRITES.groups == {"pose": ("turn", "x")}
     assert SPRITES.categorical == (1,)
     assert Factors(SPRITES.factors[:2]).space == Box(2)

@@ -147,4 +147,4 @@ def check_conditional(s: Settings, world: World) -> None:
 
 def moving_latents(world: World) -> tuple[str, ...]:
     """Return the raw latents that vary in a world: what is to be identified."""
-    return tuple(name for name in world.names if name not in world.fixed)
+    return tuple(name for name in world.names if name not in world.held)

@@ -1,7 +1,7 @@
-"""Formulas of a graph's means: numbers, pi, latents, + - * / and parentheses, sin and cos, and nothing else.
+"""Formulas of a graph: numbers, pi, latents, + - * / **, parentheses, a few functions, and nothing else.
 
 They are read into Python's syntax tree, checked against a short list of what is allowed and evaluated node by node; the
-text is never executed. Arrays go through arithmetic that every machine agrees on, intervals show what a mean can reach.
+text is never executed. Arrays go through arithmetic that every machine agrees on; intervals show what a value can be.
 """
 
 import ast
@@ -9,25 +9,45 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Final
 
 import numpy as np
 
 from ident3d.errors import UserError, unknown
 from ident3d.latents.exact.arithmetic import Float64, sin_cos
+from ident3d.latents.exact.powers import exponential, power, tanh
 
 LONGEST: Final = 300  # characters
 FARTHEST_ANGLE: Final = 1e5
-FUNCTIONS: Final = ("sin", "cos")
+LARGEST_EXPONENT: Final = 100
+# Of any intermediate result, so that nothing overflows.
+LARGEST: Final = 1e300
+Interval = tuple[float, float]
+
+
+def _smaller(a: Float64, b: Float64) -> Float64:
+    # Not np.minimum: of 0 and -0 it may return either, and the bits must agree.
+    return np.where(b < a, b, a)
+
+
+def _larger(a: Float64, b: Float64) -> Float64:
+    return np.where(b > a, b, a)
+
+
+FUNCTIONS: Final[dict[str, Callable[[Float64], Float64]]] = {
+    "sin": lambda x: sin_cos(x)[0], "cos": lambda x: sin_cos(x)[1], "exp": exponential, "tanh": tanh, "abs": np.abs,
+}  # fmt: skip
+CHOICES: Final = {"min": _smaller, "max": _larger}
 OPERATIONS: Final[dict[type[ast.operator], Callable[[Float64, Float64], Float64]]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
 }  # fmt: skip
+ALLOWED: Final = f"numbers, pi, latents, + - * / ** ( ), {', '.join([*FUNCTIONS, *CHOICES])}"
 
 
 @dataclass(frozen=True)
 class Formula:
-    """A mean as the user wrote it."""
+    """A formula as the user wrote it."""
 
     text: str
 
@@ -41,9 +61,12 @@ class Formula:
     def value(self, latents: Mapping[str, Float64]) -> Float64:
         return _value(_tree(self.text), latents)
 
-    def bounds(self, ranges: Mapping[str, tuple[float, float]]) -> tuple[float, float]:
+    def bounds(self, ranges: Mapping[str, Interval]) -> Interval:
         """An interval that the value cannot leave while each latent stays in its range."""
-        return _bounds(_tree(self.text), ranges)
+        try:
+            return _bounds(_tree(self.text), ranges)
+        except UserError as error:
+            raise UserError(f"In the formula {self.text!r} {error}") from None
 
 
 @lru_cache
@@ -68,22 +91,28 @@ def _check(node: ast.expr, text: str) -> None:
             pass
         case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
             _check(operand, text)
-        case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() as op, left=left, right=right):
+        case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.Pow() as op, left=left, right=right):
             _check(left, text)
             _check(right, text)
-            if isinstance(op, ast.Div) and (_has_latents(right) or _bounds(right, {})[0] == 0):
-                raise UserError(f"In the formula {text!r} something is divided by 0 or by a latent, which may be 0.")
-        case ast.Call(func=ast.Name(id=function), args=[argument], keywords=[]):
-            if function not in FUNCTIONS:
-                raise unknown("function", function, FUNCTIONS)
-            _check(argument, text)
+            if isinstance(op, ast.Pow) and any(isinstance(part, ast.Name) for part in ast.walk(right)):
+                raise UserError(f"In the formula {text!r} an exponent is no plain number; exp takes latents.")
+        case ast.Call(func=ast.Name(id=function), args=arguments, keywords=[]):
+            if function not in FUNCTIONS and function not in CHOICES:
+                raise unknown("function", function, [*FUNCTIONS, *CHOICES])
+            if len(arguments) < 2 if function in CHOICES else len(arguments) != 1:
+                takes = "two numbers or more" if function in CHOICES else "one number"
+                raise UserError(f"In the formula {text!r} {function} takes {takes}, not {len(arguments)}.")
+            for argument in arguments:
+                _check(argument, text)
         case _:
-            raise UserError(f"The formula {text!r} may use numbers, pi, latents, + - * / ( ), sin and cos only.")
+            raise UserError(f"The formula {text!r} may use {ALLOWED} only.")
 
 
-def _has_latents(node: ast.expr) -> bool:
-    names = {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
-    return bool(names - {"pi", *FUNCTIONS})
+def _exponent(node: ast.expr) -> float:
+    exponent = _bounds(node, {})[0]
+    if not abs(exponent) <= LARGEST_EXPONENT:
+        raise UserError(f"an exponent is {exponent:g}; it may be from -{LARGEST_EXPONENT} to {LARGEST_EXPONENT}.")
+    return exponent
 
 
 def _value(node: ast.expr, latents: Mapping[str, Float64]) -> Float64:
@@ -97,14 +126,25 @@ def _value(node: ast.expr, latents: Mapping[str, Float64]) -> Float64:
         case ast.UnaryOp(op=op, operand=operand):
             inner = _value(operand, latents)
             return -inner if isinstance(op, ast.USub) else inner
+        case ast.BinOp(op=ast.Pow(), left=left, right=right):
+            return power(_value(left, latents), _exponent(right))
         case ast.BinOp(op=op, left=left, right=right):
             return OPERATIONS[type(op)](_value(left, latents), _value(right, latents))
-        case ast.Call(func=ast.Name(id=function), args=[argument]):
-            return sin_cos(_value(argument, latents))[FUNCTIONS.index(function)]
+        case ast.Call(func=ast.Name(id=function), args=arguments):
+            values = [_value(argument, latents) for argument in arguments]
+            return reduce(CHOICES[function], values) if function in CHOICES else FUNCTIONS[function](values[0])
     raise AssertionError(ast.dump(node))
 
 
-def _bounds(node: ast.expr, ranges: Mapping[str, tuple[float, float]]) -> tuple[float, float]:
+def _bounds(node: ast.expr, ranges: Mapping[str, Interval]) -> Interval:
+    low, high = _interval(node, ranges)
+    # A negation, so that NaN is refused too.
+    if not max(-low, high) <= LARGEST:
+        raise UserError(f"a value may go beyond {LARGEST:g}.")
+    return low, high
+
+
+def _interval(node: ast.expr, ranges: Mapping[str, Interval]) -> Interval:
     match node:
         case ast.Constant(value=int() | float() as value):
             return float(value), float(value)
@@ -115,22 +155,57 @@ def _bounds(node: ast.expr, ranges: Mapping[str, tuple[float, float]]) -> tuple[
         case ast.UnaryOp(op=op, operand=operand):
             low, high = _bounds(operand, ranges)
             return (-high, -low) if isinstance(op, ast.USub) else (low, high)
+        case ast.BinOp(op=ast.Pow(), left=left, right=right):
+            return _power_interval(_bounds(left, ranges), _exponent(right))
         case ast.BinOp(op=op, left=left, right=right):
             (a, b), (c, d) = _bounds(left, ranges), _bounds(right, ranges)
-            if isinstance(op, ast.Add):
-                return a + c, b + d
+            if isinstance(op, ast.Div) and c <= 0 <= d:
+                raise UserError(f"something is divided by what lies between {c:g} and {d:g}, so perhaps by 0.")
             if isinstance(op, ast.Sub):
                 return a - d, b - c
-            if isinstance(op, ast.Div):
-                # `_check` has made sure that the divisor is a number other than 0.
-                c, d = 1 / d, 1 / c
-            corners = [a * c, a * d, b * c, b * d]
+            # Each operation is monotone in both numbers, with rounding too, so that the corners bound it. A number by
+            # itself is a square, which is never below 0.
+            if isinstance(op, ast.Mult) and ast.dump(left) == ast.dump(right):
+                return (0.0 if a <= 0 <= b else min(a * a, b * b)), max(a * a, b * b)
+            operate = {ast.Add: operator.add, ast.Mult: operator.mul, ast.Div: operator.truediv}[type(op)]
+            corners = [float(operate(x, y)) for x in (a, b) for y in (c, d)]
             return min(corners), max(corners)
-        case ast.Call(func=ast.Name(id=function), args=[argument]):
-            low, high = _bounds(argument, ranges)
-            if not max(-low, high) <= FARTHEST_ANGLE:
-                raise UserError(f"The {function} of an angle beyond {FARTHEST_ANGLE:g} is refused.")
-            # Without knowing where the angle turns, [-1, 1] is what always holds.
-            wave = math.sin if function == "sin" else math.cos
-            return (wave(low), wave(low)) if low == high else (-1.0, 1.0)
+        case ast.Call(func=ast.Name(id=function), args=arguments):
+            return _function_interval(function, [_bounds(argument, ranges) for argument in arguments])
     raise AssertionError(ast.dump(node))
+
+
+def _function_interval(function: str, arguments: list[Interval]) -> Interval:
+    low, high = arguments[0]
+    if function in CHOICES:
+        choose = min if function == "min" else max
+        return choose(a for a, _ in arguments), choose(b for _, b in arguments)
+    if function == "abs":
+        return (0.0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
+    if function == "exp" and high > 690:
+        raise UserError(f"the exp of {high:g} may be asked for; 690 is the most.")
+    if function in ("exp", "tanh"):
+        return float(FUNCTIONS[function](np.asarray(low))), float(FUNCTIONS[function](np.asarray(high)))
+    if not max(-low, high) <= FARTHEST_ANGLE:
+        raise UserError(f"the {function} of an angle beyond {FARTHEST_ANGLE:g} may be asked for.")
+    # Without knowing where the angle turns, [-1, 1] is what always holds.
+    return (float(FUNCTIONS[function](np.asarray(low))),) * 2 if low == high else (-1.0, 1.0)
+
+
+def _power_interval(base: Interval, exponent: float) -> Interval:
+    low, high = base
+    if low < 0 and exponent != round(exponent):
+        raise UserError(f"a number that may be {low:g} is raised to {exponent:g}; below 0 exponents are whole.")
+    if exponent < 0 and low <= 0 <= high:
+        raise UserError(f"what lies between {low:g} and {high:g}, so perhaps 0, is raised to {exponent:g}.")
+    ends = [_end(end, exponent) for end in base]
+    # An even power turns at 0.
+    turns = low < 0 < high and exponent > 0 and exponent % 2 == 0
+    return (0.0 if turns else min(ends)), max(ends)
+
+
+def _end(base: float, exponent: float) -> float:
+    # What overflows is refused by `_bounds`, and not computed.
+    if base and exponent * math.log(abs(base)) > 690:
+        return math.inf
+    return float(power(base, exponent))

@@ -28,18 +28,24 @@ def single_names(name: str) -> tuple[str, ...]:
 
 
 def assignments(texts: Iterable[str]) -> dict[str, float | str]:
-    """NAME=VALUE as options give them: a raw value for a latent or a group of them, a name for the class."""
+    """NAME=VALUE as options give them: a raw value for a latent or a group of them, a name for the class.
+
+    NAME~DISTRIBUTION, such as x ~ normal(0.2, 0.3), is kept as its text.
+    """
     values: dict[str, float | str] = {}
     for text in texts:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or not value:
-            raise UserError(f"{text!r} is not of the form NAME=VALUE, such as rotation=0 or class=Hare.")
+        drawn = "~" in text
+        name, sign, value = (part.strip() for part in text.partition("~" if drawn else "="))
+        if not sign or not value or (drawn and name == "class"):
+            raise UserError(
+                f"{text!r} is not of the form NAME=VALUE, such as rotation=0, class=Hare, x~normal(0.2,0.3)."
+            )
         if name != "class":
             single_names(name)
         if name in values:
             raise UserError(f"{name} is given two values.")
         try:
-            values[name] = value if name == "class" else float(value)
+            values[name] = value if drawn or name == "class" else float(value)
         except ValueError:
             raise UserError(f"{name} takes a number, not {value!r}.") from None
     return values

@@ -19,7 +19,7 @@ DATA = ("ident3d/py.typed", "ident3d/latents/exact/causal3dident.toml", "trainin
 
 def source_files() -> list[str]:
     """Every file of the repository that is installed."""
-    code = [file for room in PACKAGES for file in (TOP / room).rglob("*.py")]
+    code = [file for room in PACKAGES for ending in ("py", "pyi") for file in (TOP / room).rglob(f"*.{ending}")]
     return sorted([*DATA, *(file.relative_to(TOP).as_posix() for file in code)])
 
 

@@ -1,7 +1,8 @@
 """ident3d: image benchmarks with known latent factors, from rendering to identifiability scores.
 
-Public is what `__init__.pyi` lists, and what `ident3d.metrics`, `ident3d.latents`, `ident3d.losses` and
-`ident3d.encoders` list in theirs. All of it loads on first use, so that ``import ident3d`` costs neither torch nor bpy.
+Public is what `__init__.pyi` lists, and what `ident3d.metrics`, `ident3d.latents`, `ident3d.losses`,
+`ident3d.encoders` and `ident3d.views` list in theirs. All of it loads on first use, so that ``import ident3d`` costs
+neither torch nor bpy.
 """
 
 from ident3d.public import lazy

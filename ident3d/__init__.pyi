@@ -2,6 +2,7 @@ from ident3d import encoders as encoders
 from ident3d import latents as latents
 from ident3d import losses as losses
 from ident3d import metrics as metrics
+from ident3d import views as views
 from ident3d.errors import UserError as UserError
 from ident3d.farm.cluster import Cluster as Cluster
 from ident3d.farm.estimate import estimate as estimate
@@ -34,5 +35,6 @@ from ident3d.training.images.settings import Settings as Settings
 from ident3d.training.images.train import train as train
 from ident3d.training.mixing.settings import MixingSettings as MixingSettings
 from ident3d.training.mixing.train import mixing as mixing
+from ident3d.training.views.pixels import normalise as normalise
 
 __version__: str

@@ -12,7 +12,7 @@ import ident3d
 from ident3d.public import homes
 
 OLD = Path(__file__).parent / "data/v0.1"
-MODULES = ("encoders", "latents", "losses", "metrics")
+MODULES = ("encoders", "latents", "losses", "metrics", "views")
 # they render for minutes, download, or start a cluster: their examples stand in the tutorials
 WITHOUT_EXAMPLE = {"Cluster", "estimate", "meshes", "render", "reproduce", "traverse"}
 

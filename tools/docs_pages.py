@@ -25,6 +25,7 @@ MODULES = {
     "ident3d.metrics": "Scores on two arrays. The [table of all scores](metrics.md) says which answers what.",
     "ident3d.losses": "Losses on torch tensors, for your own loop.",
     "ident3d.encoders": "Encoders and output spaces, as torch modules.",
+    "ident3d.views": "From a loader's uint8 images to an encoder's input.",
 }
 
 

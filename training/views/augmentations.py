@@ -12,6 +12,22 @@ def augment_pair(images: Tensor, how: Augmentation, generator: torch.Generator) 
     """Two independent views of each image: (N, 3, S, S) in the unit range → twice the same shape and range.
 
     All draws come from `generator`, a CPU one; the global generators are left as they were.
+
+    Args:
+        images: In the unit range, as `Pixels.unit` gives them; (x - mean) / std comes after.
+        how: What may happen to an image.
+        generator: A CPU generator.
+
+    Returns:
+        The two views.
+
+    Example:
+        >>> import torch
+        >>> from ident3d.views import augment_pair, augmentation
+        >>> images = torch.rand(2, 3, 16, 16)
+        >>> x, x_tilde = augment_pair(images, augmentation("simclr"), torch.Generator().manual_seed(0))
+        >>> x.shape == x_tilde.shape == images.shape, torch.equal(x, x_tilde)
+        (True, False)
     """
     seed = int(torch.randint(2**62, (), generator=generator))
     # kornia draws from the CPU's global generator, wherever the images are. It is seeded for these draws alone, so

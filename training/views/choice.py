@@ -36,7 +36,21 @@ NAMES = ("simclr", "crop-small", "crop-large", "colour", "rotation")
 
 
 def augmentation(names: str) -> Augmentation:
-    """simclr is all that SimCLR does; crop-small keeps 8 to 100 % of the area and crop-large 80 to 100 %, both flip."""
+    """Return the augmentation of these names.
+
+    simclr is all that SimCLR does; crop-small keeps 8 to 100 % of the area and crop-large 80 to 100 %, both flip.
+
+    Args:
+        names: simclr, crop-small, crop-large, colour and rotation, joined by +.
+
+    Returns:
+        An `Augmentation`.
+
+    Example:
+        >>> from ident3d.views import augmentation
+        >>> augmentation("crop-large+rotation").crop
+        (0.8, 1.0)
+    """
     how = NOTHING
     for name in names.split("+"):
         if name == "simclr":

@@ -13,7 +13,22 @@ from ident3d.errors import UserError
 
 @dataclass(frozen=True)
 class Pixels:
-    """How pixels are prepared: mean and std per channel in the unit range, and the size (None: as they come)."""
+    """How pixels are prepared: mean and std per channel in the unit range, and the size (None: as they come).
+
+    Args:
+        mean: Of each channel, in [0, 1], such as a dataset's `mean`.
+        std: Of each channel, in [0, 1], such as a dataset's `std`.
+        size: The images' size after averaging over areas; None leaves them as they come.
+
+    Example:
+        >>> import torch
+        >>> from ident3d.views import Pixels
+        >>> pixels = Pixels((0.5, 0.5, 0.5), (0.5, 0.5, 0.5), size=8)
+        >>> x = torch.full((2, 3, 16, 16), 255, dtype=torch.uint8)
+        >>> unit = pixels.unit(x, torch.device("cpu"))
+        >>> unit.shape, pixels.normalise(unit).max().item()
+        (torch.Size([2, 3, 8, 8]), 1.0)
+    """
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -44,6 +59,39 @@ class Pixels:
         """(x - mean) / std for x (N, 3, H, W) in the unit range, channels last."""
         mean, std = (_per_channel(values, pixels) for values in (self.mean, self.std))
         return pixels.sub(mean).div_(std).contiguous(memory_format=torch.channels_last)
+
+
+def normalise(
+    images: Tensor,
+    mean: Sequence[float],
+    std: Sequence[float],
+    *,
+    device: torch.device | str | None = None,
+    size: int | None = None,
+) -> Tensor:
+    """Return an encoder's input, (x / 255 - mean) / std in float32 on the device, of stored images x.
+
+    The images travel to the device as bytes.
+
+    Args:
+        images: uint8 (N, 3, H, W), as loaders and datasets give them.
+        mean: Of each channel, in [0, 1], such as the `mean` of a PairDataset.
+        std: Of each channel, in [0, 1], such as the `std` of a PairDataset.
+        device: Where the input shall be; by default where the images are.
+        size: The input's size, averaged over areas; by default the images' own.
+
+    Returns:
+        float32 (N, 3, size, size), channels last in memory.
+
+    Example:
+        >>> import torch
+        >>> from ident3d.views import normalise
+        >>> x = torch.full((2, 3, 4, 4), 51, dtype=torch.uint8)
+        >>> normalise(x, mean=(0.1, 0.1, 0.1), std=(0.5, 0.5, 0.5))[0, :, 0, 0]
+        tensor([0.2000, 0.2000, 0.2000])
+    """
+    pixels = Pixels(tuple(mean), tuple(std), size)
+    return pixels.normalise(pixels.unit(images, images.device if device is None else torch.device(device)))
 
 
 def _per_channel(values: Sequence[float], like: Tensor) -> Tensor:

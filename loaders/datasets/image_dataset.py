@@ -23,11 +23,11 @@ CLASS = "class"
 
 
 class ImageDataset:
-    """Map-style dataset: number → (image uint8 C×H×W, latents float32).
+    """Map-style dataset: number → (latents float32, image uint8 C×H×W), in the order of a PairDataset.
 
     The image tensor is a view of the stored H×W×C bytes, which torch calls channels-last. Latents are raw, in [-1, 1],
     in the order of `names`; if the scene has classes, the class is the last of them. A list of numbers gives a whole
-    batch, (images B×C×H×W, latents B×d). `images` and `latents` return NumPy arrays and need no torch.
+    batch, (latents B×d, images B×C×H×W). `images` and `latents` return NumPy arrays and need no torch.
 
     Args:
         path: A dataset folder, or several, which are joined in this order. Each is a path, the address of a store, or
@@ -39,7 +39,7 @@ class ImageDataset:
     Example:
         >>> from ident3d import ImageDataset
         >>> images = ImageDataset(dataset)
-        >>> x, z = images[0]
+        >>> z, x = images[0]
         >>> len(images), x.dtype, x.shape[0], z.shape
         (16, torch.uint8, 3, torch.Size([10]))
     """
@@ -91,6 +91,10 @@ class ImageDataset:
 
     def __len__(self) -> int:
         return int(self._ends[-1])
+
+    def __repr__(self) -> str:
+        where, names = ", ".join(str(part.folder.address) for part in self.parts), self._wanted or self.world.names
+        return f"<ImageDataset: {len(self)} images of {self.size}x{self.size} in {where}, latents {', '.join(names)}>"
 
     # Images of each number of a batch; a PairDataset has two or three.
     members = 1
@@ -159,7 +163,7 @@ class ImageDataset:
         return table[:, [names.index(name) for name in self.names]]
 
     def batch(self, index: ArrayLike) -> "tuple[Tensor, Tensor]":
-        """Return (images B×C×H×W uint8, latents B×d float32) of the images with these numbers."""
+        """Return (latents B×d float32, images B×C×H×W uint8) of the images with these numbers."""
         import torch
 
         numbers = whole_numbers(index, len(self))
@@ -179,12 +183,12 @@ class ImageDataset:
 
         # Channels last in memory, as stored: no byte moves here, and cuDNN's fastest convolutions want it so.
         images = pixels.permute(0, 3, 1, 2)
-        return (images if self.transform is None else torch.stack([self.transform(image) for image in images])), latents
+        return latents, (images if self.transform is None else torch.stack([self.transform(image) for image in images]))
 
     def __getitem__(self, index: Any) -> "tuple[Tensor, Tensor]":
         if isinstance(index, SupportsIndex):
-            images, latents = self.batch([operator.index(index)])
-            return images[0], latents[0]
+            latents, images = self.batch([operator.index(index)])
+            return latents[0], images[0]
         return self.batch(index)
 
     def __getitems__(self, index: Sequence[int]) -> "list[tuple[Tensor, Tensor]]":

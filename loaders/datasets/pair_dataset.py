@@ -1,6 +1,7 @@
 """`PairDataset`: batches ((z, z̃), (x, x̃)) of latents and images, as the contrastive losses take them."""
 
 import operator
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
@@ -20,13 +21,16 @@ if TYPE_CHECKING:
 Sample: TypeAlias = "tuple[tuple[Tensor, ...], tuple[Tensor, ...]]"
 # The papers' width.
 DEFAULT_SIGMA = 0.1
+# In the place of a pair's number.
+NONE_READ, WARNED = -1, -2
 
 
 class PairDataset:
     """Map-style dataset: number → ((z, z̃), (x, x̃)), latents float32 and images uint8 C×H×W, from p(z̃ | z) = `cond`.
 
     Pair k of epoch e is pair number e · length + k of its seed, whichever worker or rank reads it; a list of numbers
-    gives a whole batch. `set_epoch` chooses e. `make_loader` starts from that epoch and continues by itself.
+    gives a whole batch. `set_epoch` chooses e. `make_loader` starts from that epoch and continues by itself; in a plain
+    DataLoader, call `set_epoch` before each epoch.
 
     Args:
         images: Dataset folders as ImageDataset takes them, or an ImageDataset, whose folders are not opened again.
@@ -94,8 +98,12 @@ class PairDataset:
             anchors=anchors,
             search=search,
         )
-        # In shared memory: workers that outlive an epoch see its number change.
-        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        # In shared memory: workers that outlive an epoch see its number change. The second number is that of a pair of
+        # the epoch that a plain DataLoader has read.
+        self._epoch = torch.tensor([0, NONE_READ]).share_memory_()  # type: ignore[no-untyped-call]
+        given = {"sigma": sigma, "kappa": kappa, "precision": precision, "only": only}
+        words = [f"{name}={value!r}" for name, value in given.items() if value is not None]
+        self._how = ", ".join([f"cond={cond!r}", *words, f"seed={seed}"])
         self.length = len(self.source) if length is None else length
         if self.length < 1:
             raise UserError(f"An epoch has at least one pair, not {self.length}.")
@@ -113,6 +121,10 @@ class PairDataset:
         if epoch < 0:
             raise UserError(f"Epochs are numbered from 0; there is no epoch {epoch}.")
         self._epoch[0] = epoch
+        self._epoch[1] = NONE_READ
+
+    def __repr__(self) -> str:
+        return f"<PairDataset: {len(self)} pairs an epoch, {self._how}, of {self.source!r}>"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -150,7 +162,7 @@ class PairDataset:
 
     def assemble(self, pixels: "Tensor", latents: "Tensor") -> Sample:
         """Return ((z, z̃), (x, x̃)) of what `fill` read and returned."""
-        images, z = self.source.assemble(pixels, latents)
+        z, images = self.source.assemble(pixels, latents)
         return z.chunk(self.members), images.chunk(self.members)
 
     def __getitem__(self, index: Any) -> Sample:
@@ -161,8 +173,22 @@ class PairDataset:
 
     def __getitems__(self, index: Sequence[int]) -> list[Sample]:
         """Return the batch as the list of samples that a DataLoader's collate function expects, read at once."""
+        self._warn_of_a_repeat(index)
         z, x = self.batch(self._numbers(index))
         return list(zip(zip(*z, strict=True), zip(*x, strict=True), strict=True))
+
+    def _warn_of_a_repeat(self, index: Sequence[int]) -> None:
+        """Warn once if an epoch's pairs are read again: no one would see that they are the same."""
+        read = int(self._epoch[1])
+        if read == NONE_READ and len(index):
+            self._epoch[1] = int(index[0])
+        elif read in index:
+            self._epoch[1] = WARNED
+            warnings.warn(
+                f"A plain DataLoader reads the pairs of epoch {self.epoch} again: call set_epoch on the PairDataset "
+                f"before each epoch, or take ident3d.make_loader, whose epochs advance by themselves.",
+                stacklevel=2,
+            )
 
     def _numbers(self, index: Any) -> NDArray[np.int64]:
         # Within an epoch, -1 is its last pair. The sampler counts over all epochs, so that each epoch has new pairs.

@@ -62,7 +62,7 @@ The attainable R² is the highest that the pictures allow: parts of a hue's rang
 ## Reading it
 
     from ident3d import ImageDataset
-    image, latents = ImageDataset("{name}")[0]
+    latents, image = ImageDataset("{name}")[0]
 
 Any HDF5 library can read each file in `shards/` by itself (gzip chunks): `images` (uint8, N×H×W×3), `raw_latents`,
 `scene_latents` (float32), `index` (int64). {classes}`ident3d verify` checks every byte.

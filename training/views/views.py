@@ -15,7 +15,7 @@ from ident3d.training.views.augmentations import augment_pair
 from ident3d.training.views.choice import Augmentation
 from ident3d.training.views.pixels import Pixels
 
-# What a loader gives: ((z, z̃), (x, x̃)) from a PairDataset, (x, z) from an ImageDataset
+# What a loader gives: ((z, z̃), (x, x̃)) from a PairDataset, (z, x) from an ImageDataset
 Batch: TypeAlias = Sequence[Tensor] | Sequence[Sequence[Tensor]]
 
 
@@ -56,7 +56,7 @@ def image_views(pixels: Pixels, batch: Batch, device: torch.device) -> Views:
 
 def single_images(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return an ImageDataset's stored images, and their latents on the device. Raise UserError for pairs."""
-    images, latents = batch
+    latents, images = batch
     if not isinstance(images, Tensor) or not isinstance(latents, Tensor):
         raise UserError("These are pairs, where single images are needed: use an ImageDataset.")
     return images, latents.to(device, non_blocking=True)

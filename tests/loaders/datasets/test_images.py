@@ -55,16 +55,16 @@ def test_pixels_and_latents_are_those_that_h5py_reads(dataset: ImageDataset) -> 
     index = np.random.default_rng(0).integers(-N, N, 100)
     np.testing.assert_array_equal(dataset.images(index), images[index])
     np.testing.assert_array_equal(dataset.latents(index), latents[index])
-    image, z = dataset[7]
+    z, image = dataset[7]
     assert image.shape == (3, SIZE, SIZE)
     assert image.dtype == torch.uint8
     assert image.permute(1, 2, 0).is_contiguous()  # a view of the bytes as they are stored
     np.testing.assert_array_equal(image.permute(1, 2, 0), images[7])
     np.testing.assert_array_equal(z, latents[7])
-    x, _ = dataset[[3, 30, 3]]
+    _, x = dataset[[3, 30, 3]]
     assert x.is_contiguous(memory_format=torch.channels_last)
     np.testing.assert_array_equal(x.permute(0, 2, 3, 1), images[[3, 30, 3]])
-    assert torch.equal(dataset[-5:][0], x.new_tensor(images[-5:]).permute(0, 3, 1, 2))
+    assert torch.equal(dataset[-5:][1], x.new_tensor(images[-5:]).permute(0, 3, 1, 2))
 
 
 def test_mean_and_std_are_those_of_the_pixels(dataset: ImageDataset) -> None:
@@ -80,7 +80,7 @@ def test_workers_of_a_plain_data_loader_read_the_same(dataset: ImageDataset, met
     dataset[0]  # opened before the fork
     loader = DataLoader(dataset, 16, num_workers=2, multiprocessing_context=method, persistent_workers=True)
     for _ in range(2):
-        x, z = (torch.cat(parts) for parts in zip(*loader, strict=True))
+        z, x = (torch.cat(parts) for parts in zip(*loader, strict=True))
         np.testing.assert_array_equal(x.permute(0, 2, 3, 1), images)
         np.testing.assert_array_equal(z, latents)
 
@@ -105,7 +105,7 @@ def test_a_pickled_dataset_carries_neither_pixels_nor_open_files(dataset: ImageD
     dataset[:]
     data = pickle.dumps(dataset)
     assert len(data) < SIZE * SIZE * 3 * N / 2
-    assert torch.equal(pickle.loads(data)[5][0], dataset[5][0])
+    assert torch.equal(pickle.loads(data)[5][1], dataset[5][1])
 
 
 def test_numpy_access_needs_no_torch(plain: Path) -> None:
@@ -126,7 +126,7 @@ def test_latents_are_selected_by_name(plain: Path, tmp_path: Path) -> None:
     chosen = ImageDataset(plain, latents=["object_hue", "x"])
     assert chosen.names == ("object_hue", "x")
     np.testing.assert_array_equal(chosen.latents([4, 9]), everything.latents([4, 9])[:, [7, 0]])
-    np.testing.assert_array_equal(chosen[4][1], everything[4][1][[7, 0]])
+    np.testing.assert_array_equal(chosen[4][0], everything[4][0][[7, 0]])
     chosen.all_latents()
     np.testing.assert_array_equal(chosen.latents([4, 9]), everything.latents([4, 9])[:, [7, 0]])
     with pytest.raises(UserError, match="Did you mean 'object_hue'"):
@@ -138,7 +138,7 @@ def test_latents_are_selected_by_name(plain: Path, tmp_path: Path) -> None:
 def test_the_class_is_the_last_latent_where_there_is_one(tmp_path: Path) -> None:
     data = ImageDataset(make_dataset(tmp_path / "set", 20, classes=7))
     assert data.names[-1] == "class"
-    assert data[9][1][-1] == 2
+    assert data[9][0][-1] == 2
     np.testing.assert_array_equal(
         ImageDataset(tmp_path / "set", latents=["class"]).latents([6, 13, 8]), [[6], [6], [1]]
     )
@@ -147,8 +147,8 @@ def test_the_class_is_the_last_latent_where_there_is_one(tmp_path: Path) -> None
 
 def test_a_transform_is_applied_to_each_image(plain: Path) -> None:
     inverted = ImageDataset(plain, transform=lambda image: 255 - image)
-    assert torch.equal(inverted[3][0], 255 - ImageDataset(plain)[3][0])
-    assert torch.equal(inverted[[3, 4]][0], 255 - ImageDataset(plain)[[3, 4]][0])
+    assert torch.equal(inverted[3][1], 255 - ImageDataset(plain)[3][1])
+    assert torch.equal(inverted[[3, 4]][1], 255 - ImageDataset(plain)[[3, 4]][1])
 
 
 @pytest.mark.parametrize("classes", [0, 7])

@@ -34,7 +34,7 @@ def backbone(outputs: int) -> nn.Module:
 def test_normalised_images_have_mean_0_and_std_1(path: Path) -> None:
     data = ImageDataset(path)
     pixels = Pixels(data.mean, data.std)
-    x = pixels.normalise(pixels.unit(data[:][0], CPU))
+    x = pixels.normalise(pixels.unit(data[:][1], CPU))
     torch.testing.assert_close(x.mean((0, 2, 3)), torch.zeros(3), rtol=0, atol=1e-4)
     torch.testing.assert_close(x.std((0, 2, 3)), torch.ones(3), rtol=1e-3, atol=0)
 

@@ -116,7 +116,7 @@ def test_turned_moves_pixels() -> None:
 
 def test_both_kinds_of_views_have_one_interface() -> None:
     x, z = pictures(), torch.rand(6, 10)
-    images, latents = augmented_views(PIXELS, NOTHING, generator(), (x, z), CPU)
+    images, latents = augmented_views(PIXELS, NOTHING, generator(), (z, x), CPU)
     expected = pair_views(PIXELS, ((z, z), (x, x)), CPU)
     for ours, theirs in zip((*images, *latents), (*expected.images, *expected.latents), strict=True):
         assert torch.equal(ours, theirs)
@@ -125,7 +125,7 @@ def test_both_kinds_of_views_have_one_interface() -> None:
 def test_bad_input_gets_one_sentence() -> None:
     x, z = pictures(), torch.rand(6, 10)
     with pytest.raises(UserError, match="PairDataset"):
-        pair_views(PIXELS, (x, z), CPU)
+        pair_views(PIXELS, (z, x), CPU)
     with pytest.raises(UserError, match="ImageDataset"):
         augmented_views(PIXELS, NOTHING, generator(), ((z, z), (x, x)), CPU)
     with pytest.raises(UserError, match=r"uint8.*float32"):

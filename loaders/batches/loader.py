@@ -4,127 +4,141 @@ import multiprocessing
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import torch
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader
+from torch.utils.data.distributed import DistributedSampler
 
 from ident3d.errors import UserError
-from ident3d.loaders.batches.epochs import rank_batches
+from ident3d.loaders.batches.epochs import EpochSampler, RankSampler, Rest, rank_batches
 from ident3d.loaders.batches.shared_slots import Dataset, Slots, default_workers, image_dataset_of
 from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.loaders.format.files import sha256
-from ident3d.loaders.pairs.variates import check_seed, permutation
-
-
-class Position(Sampler[Any]):
-    """Gives the batches of one epoch from `batch` on, as arrays of numbers.
-
-    Pairs are counted over all epochs, so a worker that outlives an epoch needs no message about the next one. Images
-    follow the epoch's own permutation.
-    """
-
-    def __init__(
-        self, dataset: Dataset, batches: list[tuple[int, int]], seed: int, shuffle: bool, slots: Slots | None
-    ) -> None:
-        self.dataset, self.batches, self.seed, self.shuffle, self.slots = dataset, batches, seed, shuffle, slots
-        self.epoch = dataset.epoch if isinstance(dataset, PairDataset) else 0
-        self.batch = 0
-
-    def go_to(self, epoch: int, batch: int) -> None:
-        """Make batch `batch` of an epoch the next one; after an epoch's last comes the first of the next epoch."""
-        over = batch >= len(self)
-        self.epoch, self.batch = (epoch + 1, 0) if over else (epoch, batch)
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __iter__(self) -> Iterator[Any]:
-        # A DataLoader asks for a first batch only when its workers have finished all earlier ones: no one is busy.
-        if self.slots:
-            self.slots.recover()
-        length = len(self.dataset)
-        order = np.arange(length)
-        if isinstance(self.dataset, PairDataset):
-            order += self.epoch * length
-        elif self.shuffle:
-            order = permutation(self.seed, self.epoch, length)
-        for start, stop in self.batches[self.batch :]:
-            yield order[start:stop]
+from ident3d.loaders.pairs.variates import check_seed
 
 
 class Batches:
-    """Fetches the batch of an array of numbers; in a worker with slots its latents, and the pixels into a slot."""
+    """What a `Loader` has for a dataset: its samples, and whole batches of the numbers that an `EpochSampler` gives.
 
-    def __init__(self, dataset: Dataset, slots: Slots | None) -> None:
-        self.dataset, self.slots = dataset, slots
+    In a worker of a `Loader` with slots, pixels go into a slot, and the batch is the slot's number and the latents.
+    """
+
+    def __init__(self, dataset: Dataset, position: EpochSampler, settings: dict[str, Any]) -> None:
+        self.dataset, self.position, self.settings = dataset, position, settings
+        self.slots: Slots | None = None
 
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def __getitem__(self, numbers: Any) -> Any:
-        """Return the batch, or a UserError as a value."""
-        # A DataLoader wraps what a worker raises in a traceback. A value arrives as it is, and the parent raises it.
+    def __getitem__(self, number: int) -> Any:
+        return self.dataset[number]
+
+    def __getitems__(self, numbers: list[int]) -> Any:
+        """Return a whole batch, which the collate function leaves as it is."""
+        if not self.slots:
+            return self.dataset.batch(numbers)
+        slot = self.slots.take()
         try:
-            if not self.slots:
-                return self.dataset.batch(numbers)
-            slot = self.slots.take()
-            try:
-                pixels = self.slots.memory[slot][: self.dataset.members * len(numbers)]
-                return slot, self.dataset.fill(numbers, pixels.numpy())
-            except BaseException:
-                self.slots.free(slot)
-                raise
-        except UserError as error:
-            return error
+            pixels = self.slots.memory[slot][: self.dataset.members * len(numbers)]
+            return slot, self.dataset.fill(numbers, pixels.numpy())
+        except BaseException:
+            self.slots.free(slot)
+            raise
 
 
 class Loader(DataLoader[Any]):
-    """A DataLoader over whole batches. An iteration goes on where the last one stopped, up to the end of its epoch.
+    """A DataLoader over whole batches, whose position can be saved and restored.
 
-    `state_dict` counts the batches that the consumer got, not those that workers have prepared beyond them. After the
-    last batch the position is in the next epoch, whether or not the consumer asks for one more.
+    Each iteration begins its epoch afresh; the first one after `load_state_dict` goes on where the state was saved.
+    Once the consumer has an epoch's last batch, the next epoch is the loader's. One that is left before is begun again.
+    `state_dict` counts the batches that the consumer got, not those that workers have prepared beyond them.
+
+    It has the attributes of any DataLoader (a sampler, a batch size), from which libraries make loaders of their own,
+    such as one for each rank. Slots serve a `Loader` alone: others get a worker's batches as torch sends them.
     """
 
-    def __init__(self, position: Position, fetch: Batches, settings: dict[str, Any], pin: bool, **options: Any) -> None:
-        self.position, self.fetch, self.settings, self.pin = position, fetch, settings, pin
-        super().__init__(
-            fetch,  # type: ignore[arg-type]
-            batch_size=None,
-            sampler=position,
-            collate_fn=as_it_is,
-            pin_memory=pin and not fetch.slots,
-            **options,
-        )
+    dataset: Batches  # type: ignore[assignment]
+
+    def __init__(self, dataset: Batches, **options: Any) -> None:
+        # Lightning puts a sampler around ours that shares out the epoch, and would shuffle it a second time: several
+        # processes would not have the pairs of one.
+        sampler = options.get("sampler")
+        if isinstance(sampler, DistributedSampler) and not isinstance(sampler, EpochSampler):
+            sampler.shuffle = False
+        super().__init__(dataset, **options)  # type: ignore[arg-type]
+        data, images = dataset.dataset, image_dataset_of(dataset.dataset)
+        # A transform returns tensors of its own, so that a batch with one cannot be its slot.
+        self._slots = None
+        if self.num_workers and images.transform is None:
+            shape = slot_shape(data, self.batch_sampler.batch_size)  # type: ignore[union-attr]
+            self._slots = Slots(shape, self.num_workers, self.prefetch_factor or 1)
+
+    def __repr__(self) -> str:
+        return f"<Loader: {len(self)} batches an epoch, {self.num_workers} workers, of {self.dataset.dataset!r}>"
+
+    @property
+    def _index_sampler(self) -> Rest:
+        return Rest(super()._index_sampler, self.dataset.position, self._slots)
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        slots = self.fetch.slots
+        position, slots = self.dataset.position, self._slots
+        epoch, taken = position.epoch, position.skip
+        position.taken = taken
         if slots:
             slots.before_waiting()
-        for batch in super().__iter__():
-            if isinstance(batch, UserError):
-                raise batch from None
-            self.position.go_to(self.position.epoch, self.position.batch + 1)
-            try:
-                yield self._assembled(slots, *batch) if slots else batch
-            finally:
-                # This frame must not hold a batch while the next one is read. If the consumer leaves the loop, the
-                # spare slot lets a worker that waits for one finish; otherwise it could not end.
-                del batch
-                if slots:
-                    slots.before_waiting()
+        # Workers start here and take the slots along. A loader that a library made of this dataset has none.
+        self.dataset.slots = slots
+        try:
+            batches = super().__iter__()
+        finally:
+            self.dataset.slots = None
+        try:
+            for batch in batches:
+                taken += 1
+                if position.epoch == epoch:
+                    self._go_to(epoch, taken)
+                try:
+                    yield self._assembled(slots, *batch) if slots else batch
+                finally:
+                    # This frame must not hold a batch while the next one is read. If the consumer leaves the loop, the
+                    # spare slot lets a worker that waits for one finish; otherwise it could not end.
+                    del batch
+                    if slots:
+                        slots.before_waiting()
+        except UserError as error:
+            # A DataLoader puts a worker's whole traceback into the message; the sentence is its end.
+            raise UserError(str(error).rpartition(f"{UserError.__name__}: ")[2].strip()) from None
 
     def _assembled(self, slots: Slots, slot: int, latents: Any) -> Any:
         """Return the batch whose pixels are in this slot."""
         pixels = slots.lend(slot, len(latents))
-        return self.fetch.dataset.assemble(pixels.pin_memory() if self.pin else pixels, torch.from_numpy(latents))
+        data = self.dataset.dataset
+        return data.assemble(pixels.pin_memory() if self.pin_memory else pixels, torch.from_numpy(latents))
+
+    def _go_to(self, epoch: int, batch: int) -> None:
+        """Enter the position; after an epoch's last batch comes the first of the next epoch."""
+        position = self.dataset.position
+        over = batch >= len(self)
+        position.epoch, position.taken = (epoch + 1, 0) if over else (epoch, batch)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make `epoch` the next one to be read. Epochs also advance by themselves, each time that one was read."""
+        self.dataset.position.set_epoch(epoch)
+
+    def _settings(self) -> dict[str, Any]:
+        """Return all that a position depends on. A loader that differs in any of it refuses a saved position."""
+        # A library may have put a sampler of its own, which shares out the epoch, in the place of ours.
+        return self.dataset.settings | {"world_size": getattr(self.sampler, "num_replicas", 1)}
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the next batch comes from, and all that this depends on."""
-        return {"epoch": self.position.epoch, "batch": self.position.batch, **self.settings}
+        return {"epoch": self.dataset.position.epoch, "batch": self.dataset.position.taken, **self._settings()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state`, which must come from a loader with the same data, seed, batch size and ranks."""
-        for name, value in self.settings.items():
+        """Go on from `state`, which must come from a loader with the same data, seed, batch size and ranks.
+
+        All ranks stand at the same batch, so the state of any of them serves all.
+        """
+        for name, value in self._settings().items():
             if state.get(name) != value:
                 what = (
                     f"of other {name}, or of {name} made with other settings"
@@ -133,9 +147,10 @@ class Loader(DataLoader[Any]):
                 )
                 raise UserError(f"The saved position belongs to a loader {what}.")
         epoch, batch = state["epoch"], state["batch"]
-        if not (type(epoch) is int and type(batch) is int and epoch >= 0 and 0 <= batch <= len(self.position)):
+        if not (type(epoch) is int and type(batch) is int and epoch >= 0 and 0 <= batch <= len(self)):
             raise UserError(f"There is no batch {batch} of epoch {epoch} in this loader.")
-        self.position.go_to(epoch, batch)
+        self._go_to(epoch, batch)
+        self.dataset.position.skip = self.dataset.position.taken
 
 
 DIGESTS = ("images", "pairs")
@@ -150,6 +165,12 @@ def digests(dataset: Dataset) -> dict[str, str]:
         how = (s.conditional, s.negative, s.anchors, s.neighbours.search, s.neighbours.classes is not None)
         found["pairs"] = sha256(repr(how).encode())
     return found
+
+
+def slot_shape(dataset: Dataset, batch_size: int) -> tuple[int, ...]:
+    """Return the shape of a batch's pixels."""
+    size = image_dataset_of(dataset).size
+    return (dataset.members * batch_size, size, size, 3)
 
 
 def as_it_is(batch: Any) -> Any:
@@ -201,10 +222,11 @@ def make_loader(
     """
     pairs = isinstance(dataset, PairDataset)
     drop_last = pairs or shuffle if drop_last is None else drop_last
-    batches = rank_batches(len(dataset), batch_size, rank, world_size, drop_last)
-    source = image_dataset_of(dataset)
-    shape = (dataset.members * min(batch_size, len(dataset)), source.size, source.size, 3)
-    workers = default_workers(dataset, shape, max(1, prefetch)) if workers is None else workers
+    ranges = rank_batches(len(dataset), batch_size, rank, world_size, drop_last)
+    # An epoch shorter than a batch is one short batch.
+    share = min(batch_size, len(dataset))
+    if workers is None:
+        workers = default_workers(dataset, slot_shape(dataset, share), max(1, prefetch))
     if workers < 0 or prefetch < 1:
         raise UserError("A loader has 0 or more workers, and each fetches at least 1 batch ahead.")
     if isinstance(dataset, PairDataset):
@@ -217,23 +239,22 @@ def make_loader(
         # Built before the workers start: forked ones share the index, instead of each building its own.
         dataset.sampler.build()
     seed = check_seed(seed or 0)
-    # All that a position depends on. A loader that differs in any of it refuses a saved position.
     settings = digests(dataset) | {
         "length": len(dataset),
         "seed": seed,
         "shuffle": shuffle,
         "drop_last": drop_last,
         "batch_size": batch_size,
-        "rank": rank,
-        "world_size": world_size,
     }
-    # A transform returns tensors of its own, so that a batch with one cannot be its slot.
-    slots = Slots(shape, workers, prefetch) if workers and source.transform is None else None
+    given = (dataset, ranges, seed, shuffle)
+    position = RankSampler(*given, rank=rank, world_size=world_size) if world_size > 1 else EpochSampler(*given)
     return Loader(
-        Position(dataset, batches, seed, shuffle, slots),
-        Batches(dataset, slots),
-        settings,
-        pin=torch.cuda.is_available() if pin_memory is None else pin_memory,
+        Batches(dataset, position, settings),
+        batch_size=share,
+        sampler=position,
+        drop_last=drop_last,
+        collate_fn=as_it_is,
+        pin_memory=torch.cuda.is_available() if pin_memory is None else pin_memory,
         num_workers=workers,
         prefetch_factor=prefetch if workers else None,
         persistent_workers=workers > 0,

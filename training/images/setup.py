@@ -155,12 +155,12 @@ def build(request: TrainingRequest, here: Rank, workers: int | None) -> Parts:
     )
 
 
-def restore(work: Parts, here: Rank) -> int:
+def restore(work: Parts) -> int:
     """Copy the folder's checkpoint into the parts, and return the step that it stands at."""
     s = work.run.settings
     names = {"encoder": s.encoder, "loss": str(s.loss)}
     kept = checkpoint.restore_all(work.run.path, work.model, work.objective, work.optimiser, **names)
-    work.loader.load_state_dict(kept.loader | {"rank": here.rank})
+    work.loader.load_state_dict(kept.loader)
     if work.scaler.is_enabled():
         work.scaler.load_state_dict(kept.scaler)
     return kept.step

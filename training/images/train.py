@@ -85,7 +85,7 @@ def train(
         asked_to_stop = stack.enter_context(stoppable(here.world == 1))
         work = build(request, here, workers)
         run, s = work.run, work.run.settings
-        first = restore(work, here) if request.resumed else 0
+        first = restore(work) if request.resumed else 0
         if here.first:
             write_run(run)
         log = Log(run.path if here.first else None, first, s.steps, show=show_progress, tensorboard=tensorboard)

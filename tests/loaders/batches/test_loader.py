@@ -1,6 +1,7 @@
 """PairDataset and make_loader: pairs and batches that do not depend on workers, and a position to resume from."""
 
 import json
+import warnings
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -42,11 +43,11 @@ def test_a_pair_is_the_images_and_latents_that_the_sampler_names(path: Path) -> 
     pairs = data.sampler.pairs(np.arange(N))
     (z, z2), (x, x2) = data[7]
     for i, zi, xi in ((pairs.anchor[7], z, x), (pairs.positive[7], z2, x2)):
-        assert torch.equal(xi, images[i][0])
-        assert torch.equal(zi, images[i][1])
+        assert torch.equal(zi, images[i][0])
+        assert torch.equal(xi, images[i][1])
     assert same(flat([data[[7, 3]]]), [torch.stack([data[k][a][b] for k in (7, 3)]) for a in (0, 1) for b in (0, 1)])
     data.set_epoch(2)
-    assert torch.equal(data[7][0][0], images[data.sampler.pairs([2 * N + 7]).anchor[0]][1])
+    assert torch.equal(data[7][0][0], images[data.sampler.pairs([2 * N + 7]).anchor[0]][0])
     with pytest.raises(IndexError, match="60 pairs"):
         data[N]
 
@@ -144,7 +145,72 @@ def test_the_position_resumes(path: Path, workers: int, kind: Any) -> None:
     resumed.load_state_dict(state)
     rest = [tensors(batch) for batch in resumed]
     assert all(same(a, b) for a, b in zip(whole, seen + rest, strict=True))
-    assert all(same(a, b) for a, b in zip(rest, [tensors(batch) for batch in loader], strict=True))  # goes on itself
+    again = [tensors(batch) for batch in loader]  # without the state, the epoch begins afresh
+    assert all(same(a, b) for a, b in zip(whole[len(loader) :], again, strict=True))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_each_iteration_begins_its_epoch_afresh(path: Path, workers: int) -> None:
+    loader = make_loader(PairDataset(path), 8, workers=workers)
+    peeked = flat([next(iter(loader)), next(iter(loader))])
+    epochs = [flat(loader), flat(loader)]
+    assert same(peeked, 2 * epochs[0][:4])
+    assert same(epochs[1], flat(make_loader(epoch_of(path, 1), 8, workers=0)))
+    state = loader.state_dict() | {"epoch": 0, "batch": 5}
+    loader.load_state_dict(state)
+    loader.set_epoch(0)  # as Lightning does, which says the epoch that was loaded once more
+    assert loader.state_dict() == state
+    assert same([*flat(loader), *flat(loader)], [*epochs[0][20:], *epochs[1]])  # once from the middle
+    loader.load_state_dict(state)
+    loader.set_epoch(1)
+    assert same(flat(loader), epochs[1])
+
+
+def epoch_of(path: Path, epoch: int) -> PairDataset:
+    data = PairDataset(path)
+    data.set_epoch(epoch)
+    return data
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_plain_data_loader_says_that_it_reads_an_epoch_again(
+    path: Path, workers: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = PairDataset(path)
+    # A spawned worker has none of pytest's filters: it writes to stderr, as a user's does.
+    method = "spawn" if workers else None
+    plain = DataLoader(
+        data, 8, shuffle=True, num_workers=workers, persistent_workers=workers > 0, multiprocessing_context=method
+    )
+    with warnings.catch_warnings(record=True, action="always") as said:
+        flat(plain)
+        assert not said
+        assert not capfd.readouterr().err
+        flat(plain), flat(plain)
+        found = "".join(str(one.message) for one in said) + capfd.readouterr().err
+        assert found.count("epoch 0 again: call set_epoch") == 1
+        data.set_epoch(1)
+        flat(plain)
+        assert len(said) <= 1
+        assert not capfd.readouterr().err
+
+
+def test_repr_says_what_it_is(path: Path) -> None:
+    data = PairDataset(path, sigma=0.3, seed=4, latents=["x", "y"])
+    words = (
+        "Loader",
+        "7 batches",
+        "PairDataset",
+        "60 pairs",
+        "normal",
+        "0.3",
+        "seed=4",
+        "60 images",
+        "16x16",
+        str(path),
+    )
+    for word in words:
+        assert word in repr(make_loader(data, 8, workers=0))
 
 
 def test_a_position_of_another_loader_is_refused(path: Path, tmp_path: Path) -> None:
@@ -165,13 +231,13 @@ def test_a_position_of_another_loader_is_refused(path: Path, tmp_path: Path) -> 
 
 def test_images_are_shuffled_each_epoch_and_all_seen(path: Path) -> None:
     loader = make_loader(ImageDataset(path), 10, workers=0)
-    epochs = [torch.cat([z for _, z in loader]) for _ in range(2)]
+    epochs = [torch.cat([z for z, _ in loader]) for _ in range(2)]
     assert not torch.equal(*epochs)
-    expected = ImageDataset(path)[:][1]
+    expected = ImageDataset(path)[:][0]
     for epoch in epochs:
         assert torch.equal(epoch[epoch[:, 0].argsort()], expected[expected[:, 0].argsort()])
     assert torch.equal(
-        torch.cat([z for _, z in make_loader(ImageDataset(path), 10, workers=0, shuffle=False)]), expected
+        torch.cat([z for z, _ in make_loader(ImageDataset(path), 10, workers=0, shuffle=False)]), expected
     )
 
 
@@ -179,7 +245,7 @@ def test_images_are_shuffled_each_epoch_and_all_seen(path: Path) -> None:
 def test_a_whole_dataset_is_delivered(path: Path, workers: int) -> None:
     expected = ImageDataset(path)[:]
     loader = make_loader(ImageDataset(path), 16, workers=workers, shuffle=False)
-    assert [len(z) for _, z in loader] == [16, 16, 16, 12]
+    assert [len(z) for z, _ in loader] == [16, 16, 16, 12]
     for whole, parts in zip(expected, zip(*loader, strict=True), strict=True):
         assert torch.equal(torch.cat(parts), whole)
     assert (
@@ -187,7 +253,7 @@ def test_a_whole_dataset_is_delivered(path: Path, workers: int) -> None:
     )
     assert len(make_loader(PairDataset(path), 16, workers=0, drop_last=False)) == 4
     ranks = [make_loader(ImageDataset(path), 16, workers=0, shuffle=False, rank=r, world_size=3) for r in range(3)]
-    assert sum(len(z) for loader in ranks for _, z in loader) == N
+    assert sum(len(z) for loader in ranks for z, _ in loader) == N
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -41,8 +41,8 @@ def pixels(batch: Any) -> torch.Tensor:
 
 
 def shared_by(loader: Loader) -> slots.Slots:
-    assert loader.fetch.slots
-    return loader.fetch.slots
+    assert loader._slots
+    return loader._slots
 
 
 @pytest.mark.parametrize(("workers", "prefetch"), [(1, 1), (2, 1), (2, 2)])
@@ -75,7 +75,7 @@ def test_a_part_of_a_batch_keeps_its_slot(path: Path, expected: list[torch.Tenso
     part = next(iter(loader))[1][1][1:3].numpy()[:, ::2]
     before = part.copy()
     assert len(shared_by(loader).lent) == 1
-    assert all(torch.equal(pixels(b), wanted) for b, wanted in zip(loader, expected[1:EPOCH], strict=True))
+    assert all(torch.equal(pixels(b), wanted) for b, wanted in zip(loader, expected[:EPOCH], strict=True))
     assert (part == before).all()
     del part
     assert not shared_by(loader).lent
@@ -88,9 +88,9 @@ def test_batches_that_were_never_taken_cost_no_slot(
 ) -> None:
     loader = make_loader(PairDataset(path), BATCH, workers=workers, prefetch=2)
     kept: deque[Any] = deque(maxlen=held)
-    for start in range(0, EPOCH, 3):  # the workers are ahead whenever it stops
+    for _ in range(5):  # the workers are ahead whenever it stops
         batches = iter(loader)
-        for k in range(start, start + 3):
+        for k in range(3):
             kept.append((next(batches), expected[k]))
         del batches
     assert all(torch.equal(pixels(batch), wanted) for batch, wanted in kept)
@@ -102,7 +102,8 @@ def test_an_iteration_may_start_while_another_is_open(path: Path, expected: list
     first = iter(loader)
     held = [next(first), next(first)]
     held += list(loader)
-    assert all(torch.equal(pixels(batch), wanted) for batch, wanted in zip(held, expected[:EPOCH], strict=True))
+    wanted = [*expected[:2], *expected[:EPOCH]]
+    assert all(torch.equal(pixels(batch), one) for batch, one in zip(held, wanted, strict=True))
 
 
 def test_a_batch_outlives_its_loader(path: Path, expected: list[torch.Tensor]) -> None:
@@ -133,7 +134,6 @@ def test_a_failed_batch_costs_no_slot(tmp_path: Path, held: int) -> None:
     for _ in range(5):
         with pytest.raises(UserError, match=r"00001\.h5 is missing"):
             kept.extend(loader)
-        loader.position.go_to(0, 0)
 
 
 def test_a_worker_that_waits_for_a_slot_ends_with_its_parent(path: Path) -> None:

@@ -25,6 +25,13 @@ for path, callbacks in ((None, [saved]), ("middle/step.ckpt", [])):
     trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", logger=False, callbacks=callbacks)
     trainer.fit(Contrastive(), make_loader(pairs, 8), ckpt_path=path)
 """
+PREDICTED = """
+class Codes(Contrastive):
+    def predict_step(self, batch, number):
+        return self.encoder(normalise(batch[1], pairs.mean, pairs.std))
+trainer = lightning.Trainer(accelerator="cpu", logger=False)
+trainer.predict(Codes(), make_loader(test, 16, shuffle=False, workers=2))
+"""
 
 
 def code_of(block: str) -> str:
@@ -50,7 +57,7 @@ def main(folder: Path, rank: int | None, port: str) -> dict[str, list[list[float
     if rank is None:
         loops = {"plain": plain, "lightning": in_lightning, "accelerate": in_accelerate, "trainer": in_trainer}
         loops["lightning"] += "trainer.validate(Contrastive(), make_loader(test, 16, shuffle=False))\n"
-        loops["resumed"] = RESUMED
+        loops |= {"resumed": RESUMED, "predicted": PREDICTED}
         loops["workers"] = in_accelerate.replace("make_loader(pairs, 8)", "make_loader(pairs, 8, workers=2)")
         loops["peeked"] = plain.replace("for epoch", "first = next(iter(loader))\nfor epoch")
     else:

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,8 +18,9 @@ from ident3d.loaders.batches.loader import make_loader
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_dataset import PairDataset
 
-for package in ("lightning", "accelerate", "transformers"):
-    pytest.importorskip(package)
+# They are imported by the processes that run them alone.
+LIBRARIES = ("lightning", "accelerate", "transformers")
+pytestmark = pytest.mark.skipif(not all(map(find_spec, LIBRARIES)), reason=f"not installed: some of {LIBRARIES}")
 
 SCRIPT = Path(__file__).parents[2] / "own_loops.py"
 # The images, by their sums, of one call of the encoder after another.
@@ -70,6 +72,7 @@ def test_the_page_runs_and_gives_each_library_the_right_images(folder: Path) -> 
         assert found[name] == [*first, *second], name
     # The sanity check takes two batches.
     assert found["lightning"] == [*held_out[:2], *first, *held_out, *second, *held_out, *held_out]
+    assert found["predicted"] == held_out
     # After step 10 of 14, which is the third of the second epoch.
     assert found["resumed"] == [*first, *second, *second[6:]]
 

@@ -12,9 +12,11 @@ class UserError(ValueError):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
-    """Return the error for a name that is not one of `known`, with the nearest known one as a suggestion."""
+    """Return the error for a name that is not one of `known`, with the nearest known ones as a suggestion."""
     names = list(known)
-    near = get_close_matches(name, names, n=1, cutoff=0.6)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    # A part of a name, such as mcc, stands for all names that begin with it; a misspelt one for the nearest.
+    near = [known for known in names if name and known.startswith(f"{name}_")]
+    near = near or get_close_matches(name, names, n=1, cutoff=0.6)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     choice = "." if near and len(names) > MANY else f"; choose one of {', '.join(names)}."
     return UserError(f"There is no {kind} {name!r}{choice}{hint}")

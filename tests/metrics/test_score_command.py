@@ -60,6 +60,7 @@ def test_columns_and_blocks(folder: Path) -> None:
     ("words", "sentence"),
     [
         (["--metrics", "mmc_pearson"], "Did you mean 'mcc_pearson'"),
+        (["--metrics", "mcc"], "'mcc_pearson' or 'mcc_spearman' or 'mcc_kernel'"),
         (["--metrics", "class_accuracy"], "no classes were given"),
         (["--periodic", "2"], "--periodic takes COLUMN=PERIOD"),
         (["--periodic", "2=wide"], "'2=wide'"),

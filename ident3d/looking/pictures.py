@@ -9,7 +9,7 @@ from PIL import Image
 
 from ident3d.errors import UserError
 from ident3d.farm.recipe import THREE_D_IDENT, Recipe
-from ident3d.latents.exact.names import CLASSES, NAMES
+from ident3d.latents.exact.names import CLASSES, short_name
 from ident3d.latents.exact.streams import noise_seed
 from ident3d.loaders.folders.contact_sheet import contact_sheet
 from ident3d.loaders.folders.folder import open_folder
@@ -17,8 +17,6 @@ from ident3d.loaders.format.latents_source import world_of
 from ident3d.loaders.format.shard import read_shard
 from ident3d.progress import progress_bar
 from ident3d.shapes.rendering import add_meshes, mesh_hashes
-
-SHORT = dict(zip(NAMES, ("x", "y", "z", "φ", "θ", "ψ", "spot", "h.obj", "h.spot", "h.gnd"), strict=True))
 
 
 def preview(path: Path | str, *, count: int = 24, columns: int = 6, with_latents: bool = False) -> Image.Image:
@@ -61,9 +59,7 @@ def preview(path: Path | str, *, count: int = 24, columns: int = 6, with_latents
 
 def caption(names: Sequence[str], row: NDArray[np.float32]) -> str:
     """Return a row of latents in lines of two."""
-    cells = [
-        f"{SHORT.get(name, name.replace('sphere_', 's'))} {value:+.2f}" for name, value in zip(names, row, strict=True)
-    ]
+    cells = [f"{short_name(name)} {value:+.2f}" for name, value in zip(names, row, strict=True)]
     return "\n".join("   ".join(cells[i : i + 2]) for i in range(0, len(cells), 2))
 
 
@@ -104,7 +100,7 @@ def traverse(
         flat = np.tile(cells.reshape(-1, world.n_raw), (len(classes), 1))
         shapes = [name for name in classes for _ in range(len(flat) // len(classes))]
         images = rendered(recipe, flat, shapes, show_progress=show_progress)
-        titles = [f"{SHORT[name]} {value:+.2g}" for name in world.names for value in values]
+        titles = [f"{short_name(name)} {value:+.2g}" for name in world.names for value in values]
         return contact_sheet(images, len(titles), column_titles=titles, row_titles=classes)
     flat = cells.swapaxes(0, 1).reshape(-1, world.n_raw)
     images = rendered(recipe, flat, ["Teapot"] * len(flat), show_progress=show_progress)

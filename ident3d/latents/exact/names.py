@@ -18,6 +18,15 @@ ANGLES: Final = slice(3, 7)
 HUES: Final = slice(7, 10)
 
 
+# What stands for a name where there is no room for it, in captions and above narrow columns.
+_SHORT: Final = dict(zip(NAMES[3:], ("φ", "θ", "ψ", "spot", "h.obj", "h.spot", "h.gnd"), strict=True))
+
+
+def short_name(name: str) -> str:
+    """The name of a latent as pictures shorten it; one that has no short form stays whole."""
+    return _SHORT.get(name, name.replace("sphere_", "s"))
+
+
 def single_names(name: str) -> tuple[str, ...]:
     """The latents that a name stands for: a group's members, or the latent itself."""
     if name in GROUPS:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import dataset_argument, options, show
+from ident3d.commands.options import dataset_argument, options, print_warnings, show
 
 
 @click.command()
@@ -19,5 +19,6 @@ def export(directory: Path | str, out: Path, as_json: bool) -> None:
     """
     from ident3d.loaders.layouts.exporting import export
 
-    result = export(directory, out, show_progress=not as_json)
+    with print_warnings():
+        result = export(directory, out, show_progress=not as_json)
     show(result, as_json, f"{result.path}: {result.n:,} images, {result.written:,} of them written now")

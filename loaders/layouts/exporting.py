@@ -1,7 +1,9 @@
 """``export``: write a dataset folder in the published layout, for code that was written for that layout."""
 
 import json
+import warnings
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ident3d.errors import UserError
+from ident3d.latents.exact.names import CLASSES
 from ident3d.loaders.datasets.stored_images import StoredImages
 from ident3d.loaders.folders.folder import Folder, checked_shards, open_folder
 from ident3d.loaders.format.files import TEMPORARY, remove_partial_files, write_atomically
@@ -33,7 +36,8 @@ class Exported:
 def export(path: Path | str, out: Path | str, *, show_progress: bool = True) -> Exported:
     """Write images/NNNNNN.png, raw_latents.npy and latents.npy; for each class c one such set, named ..._c.
 
-    An interrupted export continues where it stopped. Shards are checked against their hashes.
+    An interrupted export continues where it stopped. Shards are checked against their hashes. A warning says so if the
+    published class of Causal3DIdent cannot read what is written: it takes seven classes of equally many images.
 
     Args:
         path: The dataset folder, or its address in a store.
@@ -58,7 +62,10 @@ def export(path: Path | str, out: Path | str, *, show_progress: bool = True) -> 
         # By the suffix of the class. An image's number is the count of those of its class before it.
         raw: defaultdict[str, list[NDArray[np.float32]]] = defaultdict(list)
         scene: defaultdict[str, list[NDArray[np.float32]]] = defaultdict(list)
-        digits = digits_of(folder)
+        counts = class_counts(folder)
+        if folder.description.scene == "causal3dident" and (note := unread_by_published_class(counts)):
+            warnings.warn(note, stacklevel=2)
+        digits = {suffix: len(str(max(1, n - 1))) for suffix, n in counts.items()}
         written = 0
         with progress_bar(folder.description.n, "images", show=show_progress) as bar:
             for shard in checked_shards(folder):
@@ -94,12 +101,27 @@ def begin_export(folder: Folder, out: Path) -> None:
     write_atomically(out / MARK, json.dumps(mark).encode())
 
 
-def digits_of(folder: Folder) -> dict[str, int]:
-    """Return, for each class's suffix, how many digits its images' numbers have: ceil(log10 N)."""
+def class_counts(folder: Folder) -> dict[str, int]:
+    """Return the number of images for each class's suffix; a number's width is that of the largest, ceil(log10 N)."""
     classes = StoredImages(folder).all_latents()[1]
     if classes is None:
-        return {"": len(str(max(1, folder.description.n - 1)))}
-    return {f"_{c}": len(str(max(1, n - 1))) for c, n in zip(*np.unique(classes, return_counts=True), strict=True)}
+        return {"": folder.description.n}
+    return {f"_{c}": int(n) for c, n in zip(*np.unique(classes, return_counts=True), strict=True)}
+
+
+def unread_by_published_class(counts: Mapping[str, int]) -> str:
+    """Return why the published class of Causal3DIdent cannot read an export with these images; nothing if it can."""
+    missing = [name for k, name in enumerate(CLASSES) if f"_{k}" not in counts]
+    if missing:
+        lacks = f"it has no image of {', '.join(missing)}"
+    elif len(set(counts.values())) > 1:
+        lacks = f"its classes have {min(counts.values())} to {max(counts.values())} images"
+    else:
+        return ""
+    return (
+        f"The published class of Causal3DIdent reads {len(CLASSES)} classes of equally many images and cannot read "
+        f"this export: {lacks}. `ident3d import` reads it."
+    )
 
 
 def write_picture(path: Path, image: NDArray[np.uint8]) -> bool:

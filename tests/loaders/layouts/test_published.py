@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from PIL import Image
 from synthetic import make_dataset
 
+from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.latents.exact.names import NAMES
 from ident3d.latents.worlds import World
@@ -79,6 +81,21 @@ def test_export_writes_exactly_the_published_layout(pair: tuple[Path, Path]) -> 
         array = np.load(exported / name, allow_pickle=False)
         assert array.dtype == np.float32
         np.testing.assert_array_equal(array, data[ours_name][rows])
+
+
+@pytest.mark.parametrize(
+    ("n", "classes", "says"),
+    [(15, 7, "2 to 3 images"), (14, 5, "no image of Horse, Head"), (14, 7, None), (3, 0, None)],
+)
+def test_an_export_that_the_published_class_cannot_read_says_so(
+    n: int, classes: int, says: str | None, tmp_path: Path
+) -> None:
+    scene = "causal3dident" if classes else "3dident"
+    ours = make_dataset(tmp_path / "ours", n, scene=scene, classes=classes)
+    done = CliRunner().invoke(main, ["export", str(ours), str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    assert ("Note: The published class" in done.stderr) == (says is not None)
+    assert (says or "") in done.stderr
 
 
 @pytest.mark.parametrize("form", ["folder", "tar", "tar.gz", "tar.xz"])

@@ -19,10 +19,16 @@ from ident3d.metrics.factors import Kind as Kind
 from ident3d.metrics.factorvae import FactorVae as FactorVae
 from ident3d.metrics.factorvae import factor_vae_from_batches as factor_vae_from_batches
 from ident3d.metrics.factorvae import factor_vae_score as factor_vae_score
+from ident3d.metrics.graph_distance import Shd as Shd
+from ident3d.metrics.graph_distance import shd as shd
 from ident3d.metrics.information import Mig as Mig
 from ident3d.metrics.information import Modularity as Modularity
 from ident3d.metrics.information import mig as mig
 from ident3d.metrics.information import modularity as modularity
+from ident3d.metrics.information_shares import InfoMec as InfoMec
+from ident3d.metrics.information_shares import infomec as infomec
+from ident3d.metrics.irs_robustness import Irs as Irs
+from ident3d.metrics.irs_robustness import irs as irs
 from ident3d.metrics.kernel import KernelRidgeR2 as KernelRidgeR2
 from ident3d.metrics.kernel import kernel_ridge_r2 as kernel_ridge_r2
 from ident3d.metrics.linear import FitResidual as FitResidual

@@ -17,7 +17,9 @@ from ident3d.metrics.dci_importance import dci
 from ident3d.metrics.factors import Kind, is_periodic
 from ident3d.metrics.factorvae import factor_vae_score
 from ident3d.metrics.information import mig, modularity
+from ident3d.metrics.information_shares import infomec
 from ident3d.metrics.inputs import Floats
+from ident3d.metrics.irs_robustness import irs
 from ident3d.metrics.kernel import kernel_ridge_r2
 from ident3d.metrics.linear import affine_residual, linear_r2, orthogonal_residual
 from ident3d.metrics.periodic import circular_correlation, periodic_r2
@@ -148,6 +150,10 @@ CATALOGUE: dict[str, ScoreEntry] = {
         halved=True,
     ),
     "dci": ScoreEntry(lambda a: dci(a.z, a.h, kinds=a.kinds, seed=a.seed), "one factor per code, any map", halved=True),
+    "infomec": ScoreEntry(
+        lambda a: infomec(a.z, a.h, kinds=a.kinds, seed=a.seed), "one factor per code, any map (InfoM of InfoMEC)"
+    ),
+    "irs": ScoreEntry(lambda a: irs(a.z, a.h, kinds=a.kinds), "one factor per code, any map"),
     "beta_vae": ScoreEntry(
         lambda a: beta_vae_score(a.z, a.h, kinds=a.kinds, seed=a.seed), "a linear sign of the shared factor"
     ),

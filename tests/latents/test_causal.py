@@ -39,6 +39,8 @@ def test_published_graph() -> None:
     assert parents["x"] == parents["y"] == {"class", "spotlight_position"}
     assert parents["object_hue"] == {"class", "ground_hue", "spotlight_hue"}
     assert len(model.edges) == 3 + 4 + 3
+    names = ("class", *NAMES)
+    assert {(names[i], names[j]) for i, j in np.argwhere(model.adjacency)} == set(model.edges)
 
 
 def test_any_cutting_gives_the_same_bytes() -> None:

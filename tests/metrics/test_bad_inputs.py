@@ -25,6 +25,8 @@ TWO_ARRAY_SCORES = [
     metrics.dci,
     metrics.beta_vae_score,
     metrics.factor_vae_score,
+    metrics.infomec,
+    metrics.irs,
     metrics.score,
 ]
 

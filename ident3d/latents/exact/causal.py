@@ -13,6 +13,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ident3d.errors import UserError, unknown
 from ident3d.latents.exact.formula import Formula
 from ident3d.latents.exact.mechanism import Node, by_class, check_weight, intervention, read_node
@@ -50,6 +53,12 @@ class CausalModel:
     def edges(self) -> list[tuple[str, str]]:
         """(parent, child) for every arrow of the graph."""
         return [(p, name) for name, parents in self.parents.items() for p in ("class", *NAMES) if p in parents]
+
+    @property
+    def adjacency(self) -> NDArray[np.int64]:
+        """(11, 11), of the class and the latents in the order of NAMES: entry (i, j) is 1 if i → j."""
+        names = ("class", *NAMES)
+        return np.array([[int(parent in self.parents[child]) for child in names] for parent in names])
 
     def intervened(self, do: Mapping[str, str]) -> "CausalModel":
         """The model in which latents are drawn as these texts say, such as normal(0.2, 0.3)."""

@@ -26,7 +26,7 @@ cluster_options = options(
     option("--tls-cert", type=FILE, help="Our certificate for a tls:// scheduler."),
     option("--tls-key", type=FILE, help="The key of our certificate."),
     option("--cluster", "system",
-           help=f"Start workers by slurm, pbs, sge, lsf or k8s{untried('pbs', 'sge', 'lsf', 'k8s')}."),
+           help=f"Start workers by slurm, pbs, sge, lsf or k8s{untried('pbs', 'lsf', 'k8s')}."),
     option("--jobs", type=int, help="With --cluster: how many jobs, of one render process each."),
     option("--cluster-option", "cluster_settings", multiple=True, metavar="NAME=VALUE",
            type=Assignment("walltime=08:00:00", json_or_text),

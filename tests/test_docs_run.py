@@ -1,4 +1,4 @@
-"""The tutorials and the README's Python are run as they stand: every bash and Python block, in order, in a folder."""
+"""The tutorials are run as they stand: every bash and Python block, in order. So is the Python of other pages."""
 
 import os
 import re
@@ -14,9 +14,10 @@ TUTORIALS = TOP / "docs" / "tutorial"
 BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def run_page(page: Path, folder: Path) -> None:
+def run_page(page: Path, folder: Path, languages: tuple[str, ...] = ("bash", "python")) -> None:
     """Run the page's blocks. Python ones share their names, as in one session; the first that fails ends the page."""
-    script, blocks = ["import subprocess"], BLOCK.findall(page.read_text(encoding="utf-8"))
+    found = BLOCK.findall(page.read_text(encoding="utf-8"))
+    script, blocks = ["import subprocess"], [block for block in found if block[0] in languages]
     assert blocks
     for language, block in blocks:
         shell = f"subprocess.run(['bash', '-euo', 'pipefail', '-c', {block!r}], check=True)"
@@ -72,3 +73,10 @@ def test_the_readmes_python(tmp_path: Path) -> None:
     make_dataset(tmp_path / "demo" / "test", 64, size=32, shard_size=32, split="test")
     run_page(TOP / "README.md", tmp_path)
     assert (tmp_path / "demo" / "short" / "evaluation.json").is_file()
+
+
+@pytest.mark.parametrize("page", ["how-to/load.md", "reference/dataset-format.md", "reference/errors.md"])
+def test_the_python_of_other_pages(page: str, tmp_path: Path) -> None:
+    # As many images as the page's batch, so that its loop runs once.
+    make_dataset(tmp_path / "data" / "3dident-train-250000", 256, size=16, shard_size=16)
+    run_page(TOP / "docs" / page, tmp_path, ("python",))

@@ -177,7 +177,7 @@ class World:
 
     @property
     def causal(self) -> bool:
-        """Whether the latents hang together by a graph, and the object has a class."""
+        """Whether a causal graph links the latents, and the object has a class."""
         return self.scene == "causal3dident"
 
     @property

@@ -76,7 +76,7 @@ def on_device(model: Model, device: torch.device) -> Model:
 def joined_ranks(device: str) -> Iterator[Rank]:
     """Give this process's rank. Under torchrun, join the group of ranks, and leave it at the end."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
-    # Some clusters set WORLD_SIZE for every process. Without its companions, torch would wait for ranks for ever.
+    # Some clusters set WORLD_SIZE for every process. Without its companions, torch would wait for ranks without end.
     if world > 1 and any(name not in os.environ for name in ("RANK", "MASTER_ADDR", "MASTER_PORT")):
         raise UserError(f"WORLD_SIZE is {world}, but this is no rank: start ranks with torchrun, or unset WORLD_SIZE.")
     chosen = device_of(device, int(os.environ.get("LOCAL_RANK", "0")))

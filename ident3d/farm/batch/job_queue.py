@@ -1,7 +1,7 @@
 """The queue of a batch system: which jobs of this run are in it, and why they wait.
 
 Dask replaces a job only if it has seen the job's worker. A job that was cancelled while it waited, or that failed
-before its worker connected, would never be replaced, and the run would wait for it for ever.
+before its worker connected, would never be replaced, and the run would never end.
 """
 
 import os

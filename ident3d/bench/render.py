@@ -13,7 +13,7 @@ from ident3d.bench.measure import Column, table
 from ident3d.errors import UserError, unknown
 from ident3d.farm.bpy_libraries import require_bpy
 from ident3d.latents import World, draw
-from ident3d.loaders.format.latents_source import read_latents_file
+from ident3d.loaders.format.latents_source import read_npy
 from ident3d.progress import progress_bar
 
 BASELINE = "reference"
@@ -68,7 +68,7 @@ def fixed_scenes(count: int) -> NDArray[np.float32]:
 
 def given_pictures(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
     """Read scene latents and pictures of a folder with raw_latents.npy and one picture for each row, in order."""
-    raw = World().check_raw(read_latents_file(folder / "raw_latents.npy"))
+    raw = World().check_raw(read_npy(folder / "raw_latents.npy"))
     files = sorted(folder.glob("*.png"))
     if len(files) != len(raw):
         raise UserError(f"{folder} has {len(files)} pictures for {len(raw)} rows of latents.")

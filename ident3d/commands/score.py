@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import click
 
@@ -49,14 +48,15 @@ def score(
     Prints a line per score with what it is identified up to, the values per latent, and which scores were left out
     and why. docs/reference/metrics.md explains every score.
     """
+    from ident3d.loaders.format.latents_source import read_npy
     from ident3d.metrics.scoring import score as score_arrays
 
-    z = load(latents)
+    z = read_npy(latents)
     report = score_arrays(
         z,
-        load(codes),
+        read_npy(codes),
         kinds=kinds(z, discrete, periodic),
-        classes=None if class_file is None else load(class_file),
+        classes=None if class_file is None else read_npy(class_file),
         blocks=dict(blocks) or None,
         latent_names=names,
         resamples=bootstrap,
@@ -65,21 +65,6 @@ def score(
     if plot is not None:
         report.plot(plot)
     show(report, as_json)
-
-
-def load(path: Path) -> Any:
-    """Return the array of a .npy file; nothing in it is ever unpickled."""
-    import numpy as np
-
-    try:
-        # Opened here, so that a path which is a folder or missing is an error like any other.
-        with path.open("rb") as file:
-            array = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError, MemoryError, BadZipFile) as error:
-        raise UserError(f"{path} is not a .npy file of numbers or strings: {error}") from error
-    if not isinstance(array, np.ndarray):
-        raise UserError(f"{path} is an archive of arrays; give a .npy file with one array.")
-    return array
 
 
 def kinds(z: Any, discrete: tuple[int, ...] | None, periodic: tuple[tuple[int, float], ...]) -> "list[Kind] | None":

@@ -15,7 +15,7 @@ from ident3d.errors import UserError
 from ident3d.farm.recipe import Recipe
 from ident3d.latents.crowding import crowded_latents
 from ident3d.loaders.folders.data_root import data_root
-from ident3d.loaders.format.latents_source import copied, drawn, npy_bytes, read_latents_file
+from ident3d.loaders.format.latents_source import copied, drawn, npy_bytes, read_npy
 from ident3d.loaders.stores.store import Store, store_or_folder
 from ident3d.machine import cores
 
@@ -68,7 +68,7 @@ def make_request(
         warnings.warn(sentence, stacklevel=3)
     source, latents_copy = drawn(recipe.seed, recipe.split), None
     if latents is not None:
-        raw = recipe.world.check_raw(read_latents_file(Path(latents)))
+        raw = recipe.world.check_raw(read_npy(Path(latents)))
         check_held(recipe, raw, latents)
         latents_copy = npy_bytes(raw)
         source = copied(latents_copy, recipe.seed, recipe.split)

@@ -23,15 +23,17 @@ def world_of(settings: Mapping[str, Any]) -> World:
     return World.from_dict(settings["world"])
 
 
-def read_latents_file(path: Path) -> NDArray[Any]:
-    """Read a .npy file of raw latents, without pickle."""
-    # A pickle runs code when it is loaded, and this file may come from anyone.
+def read_npy(path: Path, content: bytes | None = None) -> NDArray[Any]:
+    """Read a .npy file of numbers or words, without pickle; with `content`, the path is only what errors call it."""
+    # A pickle runs code when it is loaded, and this file may come from anyone. The file is opened here, because NumPy
+    # leaves a broken archive open.
     try:
-        loaded = np.load(path, allow_pickle=False)
+        with path.open("rb") if content is None else io.BytesIO(content) as file:
+            loaded = np.load(file, allow_pickle=False)
     except (OSError, ValueError, EOFError, BadZipFile, MemoryError) as error:
-        raise UserError(f"{path} cannot be read as a .npy file of numbers: {error}.") from None
+        raise UserError(f"{path} cannot be read as a .npy file: {error}.") from None
     if not isinstance(loaded, np.ndarray):
-        raise UserError(f"{path} holds several arrays; --latents takes a .npy file with one.")
+        raise UserError(f"{path} holds several arrays; give a .npy file with one.")
     return loaded
 
 
@@ -69,7 +71,7 @@ def recorded_latents(folder: Path, settings: Mapping[str, Any], first: int, coun
     if source["kind"] == "file":
         if not copy_is_sound(folder, settings):
             raise UserError(f"{folder / LATENTS_FILE} is not the file that this dataset was started with.")
-        raw = read_latents_file(folder / LATENTS_FILE)[first : first + count].astype(np.float32)
+        raw = read_npy(folder / LATENTS_FILE)[first : first + count].astype(np.float32)
         classes = world_of(settings).drawn_classes
         return Draws(raw, classes_of(np.arange(first, first + len(raw)), classes) if classes else None)
     return None

@@ -4,13 +4,11 @@
 Causal3DIdent:  <split>/images_c/NNNNN.png    <split>/raw_latents_c.npy   <split>/latents_c.npy   for each class c
 """
 
-import io
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 from ident3d.errors import UserError
 from ident3d.latents.exact.names import ANGLES, HUES, NAMES, POSITIONS
 from ident3d.latents.worlds import World
+from ident3d.loaders.format.latents_source import read_npy
 from ident3d.loaders.layouts.tar_members import ByteRange
 
 IMAGE: Final = re.compile(r"(?:(.+)/)?images(?:_(\d{1,2}))?/(\d{1,9})\.png", re.ASCII)
@@ -104,11 +103,8 @@ def choose_split(found: Mapping[str, Split], wished: str | None) -> tuple[str, S
 
 def read_array(place: ByteRange, name: str, columns: Iterable[int]) -> NDArray[np.float32]:
     """Read a published array, (N, 10) or (N, 11) numbers, without pickle."""
-    try:
-        array = np.load(io.BytesIO(place.read()), allow_pickle=False)
-    except (ValueError, OSError, EOFError, BadZipFile, MemoryError) as error:
-        raise UserError(f"{name} cannot be read as a .npy file of numbers: {error}.") from None
-    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] not in columns or array.dtype.kind != "f":
+    array = read_npy(Path(name), place.read())
+    if array.ndim != 2 or array.shape[1] not in columns or array.dtype.kind != "f":
         raise UserError(f"{name} does not hold numbers in {' or '.join(map(str, columns))} columns.")
     if not np.isfinite(array).all():
         raise UserError(f"{name} holds values that are not finite.")

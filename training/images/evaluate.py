@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders.folder import Description, local_copy
+from ident3d.loaders.folders.folder import local_copy
 from ident3d.loaders.format.files import sha256, write_atomically, write_json
 from ident3d.loaders.format.latents_source import npy_bytes
 from ident3d.memory import keep_memory, memory_advice
@@ -22,7 +22,7 @@ from ident3d.metrics import Report, score
 from ident3d.metrics.scoring import choose_scores
 from ident3d.progress import progress_bar
 from ident3d.training.images.run import Run, open_run, trained_encoder
-from ident3d.training.images.which_dataset import finished, held_out_folder, mismatch, otherness, overlaps
+from ident3d.training.images.which_dataset import fitting, held_out_folder, otherness, overlaps
 from ident3d.training.loop.accumulation import untracked_statistics
 from ident3d.training.loop.devices import device_of, on_device
 from ident3d.training.loop.dtype import autocast
@@ -109,7 +109,7 @@ def evaluate(
     # A name that does not exist is refused before images are encoded.
     choose_scores(metrics)
     opened = run if isinstance(run, Run) else open_run(run)
-    path = held_out_of(opened, root) if data is None else local_copy(data)
+    path = held_out_folder(opened, root) if data is None else local_copy(data)
     if path is None:
         raise UserError(
             f"No complete test set with the world, material and size of {opened.data['path']} was found beside it or "
@@ -162,19 +162,6 @@ def evaluate(
     # Last, because it names the digest of the codes: codes of another evaluation are not shown beside these scores.
     write_json(opened.path / EVALUATION_FILE, found.as_dict())
     return found
-
-
-def fitting(run: Run, path: Path) -> Description:
-    """Return the description of a complete folder, which must show the run's scene in its size or larger."""
-    description = finished(path)
-    if why := mismatch(run.data["settings"], run.settings.size or run.data["size"], description):
-        raise UserError(f"{path} does not fit the run {run.path}: {why}.")
-    return description
-
-
-def held_out_of(run: Run, root: Path | None) -> Path | None:
-    """Return the folder of split test with the training set's world, material and size; None if there is none."""
-    return held_out_folder(Path(run.data["path"]), run.data["settings"], root)
 
 
 def encode(

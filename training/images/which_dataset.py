@@ -7,6 +7,7 @@ from typing import Any
 from ident3d.errors import UserError
 from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.folders.folder import Description, differences, is_dataset, read_description
+from ident3d.training.images.run import Run
 
 
 def split_of(description: Description) -> str:
@@ -53,30 +54,34 @@ def finished(path: Path) -> Description:
     return description
 
 
-def held_out_folder(trained: Path, ours: dict[str, Any], root: Path | None) -> Path | None:
+def held_out_folder(run: Run, root: Path | None) -> Path | None:
     """Return the newest complete folder of split test with the training set's world, material and size, if any.
 
     It lies beside the training set, or below the root.
     """
     alike = ("world", "material", "size")
     # A set beside the training set was most probably rendered for it, so it comes first.
-    for base in (trained.resolve().parent, data_root(root)):
+    for base in (Path(run.data["path"]).resolve().parent, data_root(root)):
         for path, other in datasets_below(base):
-            theirs = other.settings
+            theirs, ours = other.settings, run.data["settings"]
             if split_of(other) == "test" and all(theirs[name] == ours[name] for name in alike):
                 return path
     return None
 
 
-def mismatch(trained: dict[str, Any], size: int, other: Description) -> str | None:
-    """Return why images of another folder cannot be scored by a run; None if they can."""
+def fitting(run: Run, path: Path) -> Description:
+    """Return the description of a complete folder, which must show the run's scene in its size or larger."""
+    description = finished(path)
+    theirs, ours = description.settings, run.data["settings"]
+    size, why = run.settings.size or run.data["size"], None
     # Other ranges or fixed latents may be scored, with a label. Another scene has other latents.
-    theirs = other.settings
-    if theirs["world"]["scene"] != trained["world"]["scene"]:
-        return f"it shows {theirs['world']['scene']}, the run was trained on {trained['world']['scene']}"
-    if theirs["size"] < size:
-        return f"its images are {theirs['size']} pixels wide, the run's {size}"
-    return None
+    if theirs["world"]["scene"] != ours["world"]["scene"]:
+        why = f"it shows {theirs['world']['scene']}, the run was trained on {ours['world']['scene']}"
+    elif theirs["size"] < size:
+        why = f"its images are {theirs['size']} pixels wide, the run's {size}"
+    if why:
+        raise UserError(f"{path} does not fit the run {run.path}: {why}.")
+    return description
 
 
 def otherness(trained: dict[str, Any], other: Description) -> str | None:

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from ident3d.errors import UserError
-from ident3d.training.images.evaluate import Evaluation, evaluate, held_out_of
+from ident3d.training.images.evaluate import Evaluation, evaluate
 from ident3d.training.images.run import Run, open_run
+from ident3d.training.images.which_dataset import held_out_folder
 from ident3d.training.report.report import write_report
 
 
@@ -46,7 +47,7 @@ def finish(
     """
     opened = run if isinstance(run, Run) else open_run(run)
     evaluation, reason = None, None
-    data: Path | str | None = held_out_of(opened, root)
+    data: Path | str | None = held_out_folder(opened, root)
     if data is None and allow_same:
         data = opened.data["path"]
     # A run that cannot be scored is still reported: the training took hours, and its curves are there.

@@ -418,7 +418,7 @@ def nothing(folder: Path, base: Path) -> Path:
         (cut_short, "cut short"),
         (cut_gzip, "cut short"),
         (no_archive, "cannot be read as a tar archive"),
-        (pickled, "raw_latents.npy cannot be read as a .npy file of numbers"),
+        (pickled, "raw_latents.npy cannot be read as a .npy file"),
         (lying_array, "raw_latents.npy cannot be read"),
         (vast_array, "raw_latents.npy cannot be read"),
         (broken_zip, "raw_latents.npy cannot be read"),

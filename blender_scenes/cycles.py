@@ -4,7 +4,7 @@ from typing import Any
 
 from ident3d.blender_scenes.blender import bpy, current_scene
 from ident3d.blender_scenes.choices import DEVICES, GPUS
-from ident3d.blender_scenes.focus import Box
+from ident3d.blender_scenes.focus import Rectangle
 from ident3d.blender_scenes.quality import Quality
 from ident3d.errors import UserError, unknown
 
@@ -69,7 +69,7 @@ def _gpus(preferences: Any, kind: str) -> list[Any]:
     return list(preferences.get_devices_for_type(kind.upper())) if kind.upper() in built_in else []
 
 
-def aim(box: Box, size: int, *, first: int, last: int, seed: int) -> None:
+def aim(box: Rectangle, size: int, *, first: int, last: int, seed: int) -> None:
     """Let the next render take samples first to last - 1 of the seed's pixel sequences, in the box alone."""
     scene = current_scene()
     render, cycles = scene.render, scene.cycles

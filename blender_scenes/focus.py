@@ -17,7 +17,7 @@ FILTER_REACH = 0.75
 PENUMBRA = 4 / 224
 
 
-class Box(NamedTuple):
+class Rectangle(NamedTuple):
     """Pixel columns left <= x < right and rows top <= y < bottom, row 0 at the top."""
 
     left: int
@@ -62,20 +62,22 @@ def shadow(points: Array, light: Array, ground: float) -> Array | None:
     return cast
 
 
-def boxes(points: Array, light: Array, ground: float, camera: Array, focal: float, size: int) -> tuple[Box, Box]:
+def boxes(
+    points: Array, light: Array, ground: float, camera: Array, focal: float, size: int
+) -> tuple[Rectangle, Rectangle]:
     """Return the boxes around the object's points and around their shadow; the whole image if one is not known."""
     cast = shadow(points, light, ground)
     return (
         _around(points, camera, focal, size, FILTER_REACH),
-        Box(0, 0, size, size) if cast is None else _around(cast, camera, focal, size, PENUMBRA * size),
+        Rectangle(0, 0, size, size) if cast is None else _around(cast, camera, focal, size, PENUMBRA * size),
     )
 
 
-def _around(points: Array, camera: Array, focal: float, size: int, margin: float) -> Box:
+def _around(points: Array, camera: Array, focal: float, size: int, margin: float) -> Rectangle:
     # A point behind the camera has no pixel.
     if transform(points - camera[:3, 3], camera[:3, 2:3]).max() >= 0:
-        return Box(0, 0, size, size)
+        return Rectangle(0, 0, size, size)
     pixels = project(points, camera, focal, size)
     left, top = np.clip(np.floor(pixels.min(axis=0) - margin), 0, size).astype(int).tolist()
     right, bottom = np.clip(np.ceil(pixels.max(axis=0) + margin), 0, size).astype(int).tolist()
-    return Box(left, top, right, bottom)
+    return Rectangle(left, top, right, bottom)

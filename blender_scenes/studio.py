@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from ident3d.blender_scenes.blender import bpy, current_scene, drop_scratch_folder
 from ident3d.blender_scenes.cycles import aim, choose_device, configure
 from ident3d.blender_scenes.denoise import Denoiser
-from ident3d.blender_scenes.focus import Box, boxes, transform
+from ident3d.blender_scenes.focus import Rectangle, boxes, transform
 from ident3d.blender_scenes.materials import MATERIALS
 from ident3d.blender_scenes.quality import QUALITIES, Quality
 from ident3d.blender_scenes.readback import render_linear
@@ -118,7 +118,7 @@ class Studio:
             raise unknown("mesh", mesh, self._points)
         if not 0 <= seed < 2**31:
             raise UserError(f"A noise seed lies in [0, 2^31), which {seed} does not.")
-        quality, whole = self.quality, Box(0, 0, self.size, self.size)
+        quality, whole = self.quality, Rectangle(0, 0, self.size, self.size)
         with silent():
             self._stage.actor.data = bpy.data.meshes[mesh]
             pose(self._stage, latents, wrapped_hues=self.hues == "wrapped")
@@ -134,7 +134,7 @@ class Studio:
                     image[box.window] = share * everywhere[box.window] + (1 - share) * render_linear()
             return image if self._denoiser is None else self._denoiser(image)
 
-    def _boxes(self, mesh: str) -> tuple[Box, Box]:
+    def _boxes(self, mesh: str) -> tuple[Rectangle, Rectangle]:
         actor, spot = self._stage.actor, self._stage.spots[0]
         placed = np.array(actor.matrix_basis, dtype=np.float64)
         points = transform(self._points[mesh], placed[:3, :3].T) + placed[:3, 3]

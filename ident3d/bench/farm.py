@@ -26,7 +26,7 @@ from ident3d.progress import progress_bar
 
 
 @dataclass(frozen=True)
-class Run:
+class FarmRun:
     """One run. Memory is the resident set of the largest worker, by images rendered per worker; CPU time is of all."""
 
     kind: str
@@ -43,7 +43,7 @@ class FarmBench:
     """Runs of several kinds with different numbers of workers; the first is the baseline."""
 
     cores: int
-    runs: tuple[Run, ...]
+    runs: tuple[FarmRun, ...]
 
     def table(self) -> str:
         base = self.runs[0].images_per_second
@@ -75,12 +75,12 @@ def bench_farm(
     return FarmBench(cores(), tuple(kind(recipe, number, images) for kind in kinds for number in workers))
 
 
-def embedded(recipe: Recipe, workers: int, images: int) -> Run:
+def embedded(recipe: Recipe, workers: int, images: int) -> FarmRun:
     """Measure the farm as `render` starts it on one machine."""
     return measure(recipe, workers, images, Cluster(), ())
 
 
-def of_a_scheduler(recipe: Recipe, workers: int, images: int) -> Run:
+def of_a_scheduler(recipe: Recipe, workers: int, images: int) -> FarmRun:
     """Measure the farm on the workers of a separate scheduler."""
     with served(workers) as there:
         run = measure(recipe, workers, images, Cluster(scheduler=there.address), (there.scheduler, *there.nannies))
@@ -92,7 +92,7 @@ def shard_images(images: int) -> int:
     return min(50, max(5, images // 5))
 
 
-def measure(recipe: Recipe, workers: int, images: int, cluster: Cluster, elsewhere: Sequence[int]) -> Run:
+def measure(recipe: Recipe, workers: int, images: int, cluster: Cluster, elsewhere: Sequence[int]) -> FarmRun:
     """Run the farm once into a scratch folder; `elsewhere` are its processes that are no children of this one."""
     total = workers * images
     # After a tenth, half and all of the images: a leak would show as growth between the last two.
@@ -126,13 +126,13 @@ def measure(recipe: Recipe, workers: int, images: int, cluster: Cluster, elsewhe
     full = times[: max(2, total - 5 * workers)]
     rate = (len(full) - workers) / (full[-1] - full[workers - 1])
     used = (cpu[-1] - cpu[0]) / (total - workers)
-    return Run("embedded", workers, total, rate, used, times[0] - begun, tuple(sorted(memory.items())))
+    return FarmRun("embedded", workers, total, rate, used, times[0] - begun, tuple(sorted(memory.items())))
 
 
 ALONE = "import sys; from ident3d.bench.farm import render_alone; render_alone(sys.argv[1])"
 
 
-def alone(recipe: Recipe, workers: int, images: int) -> Run:
+def alone(recipe: Recipe, workers: int, images: int) -> FarmRun:
     """Render in plain processes, each with its own dataset: the most that a farm can reach."""
     with TemporaryDirectory() as scratch:
         folders = [Path(scratch) / str(number) for number in range(workers)]
@@ -145,7 +145,7 @@ def alone(recipe: Recipe, workers: int, images: int) -> Run:
     rate = sum((images - 1) / result["seconds"] for result in results)
     cpu = sum(result["cpu"] for result in results) / workers / (images - 1)
     start = max(result["start"] for result in results)
-    return Run("plain processes", workers, workers * images, rate, cpu, start, ())
+    return FarmRun("plain processes", workers, workers * images, rate, cpu, start, ())
 
 
 def render_alone(folder: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ident3d.bench.loading import MEMORY, Rate, Variant, measure
+from ident3d.bench.loading import MEMORY, Rate, WayToLoad, measure
 from ident3d.bench.measure import Column, in_own_process, table
 from ident3d.bench.opening import Opening, measure_opening
 from ident3d.bench.search import SearchCost, measure_searches
@@ -16,13 +16,13 @@ from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.packed import matching_file, pack
 
-VARIANTS = (
-    Variant("PNG + 2 single searches, float", "png", True, 0, None),
-    Variant("shards, uint8", "shards", False, 0, 8.0),
-    Variant("packed, uint8", "packed", False, 0, 30.0),
-    Variant("shards, float", "shards", True, 0, 5.0),
-    Variant("packed, float", "packed", True, 0, 8.0),
-    Variant("shards, uint8, 2 workers", "shards", False, 2, None),
+WAYS = (
+    WayToLoad("PNG + 2 single searches, float", "png", True, 0, None),
+    WayToLoad("shards, uint8", "shards", False, 0, 8.0),
+    WayToLoad("packed, uint8", "packed", False, 0, 30.0),
+    WayToLoad("shards, float", "shards", True, 0, 5.0),
+    WayToLoad("packed, float", "packed", True, 0, 8.0),
+    WayToLoad("shards, uint8, 2 workers", "shards", False, 2, None),
 )
 
 
@@ -62,7 +62,7 @@ class LoaderBench:
             MEMORY,
         ]
         # Whether workers pay depends on cores that a busy machine does not have, so both limits are printed.
-        none, two = (next(r for r in self.rates if r.variant == v.name) for v in (VARIANTS[1], VARIANTS[5]))
+        none, two = (next(r for r in self.rates if r.variant == v.name) for v in (WAYS[1], WAYS[5]))
         clock = two.pairs_per_second / none.pairs_per_second
         # What two free cores could give: the CPU time of a pair, and twice as many CPU seconds in a second.
         free = 2 * two.mean_pairs_per_cpu_second / none.mean_pairs_per_cpu_second
@@ -98,7 +98,7 @@ def bench_loader(
         folder = Path(scratch)
         write_pictures(data, folder / "png")
         rates = tuple(
-            in_own_process(measure, str(data.parts[0].path), str(folder / "png"), v, batch, batches) for v in VARIANTS
+            in_own_process(measure, str(data.parts[0].path), str(folder / "png"), v, batch, batches) for v in WAYS
         )
         searches = measure_searches(search_images, folder) if search_images else ()
         openings = measure_opening(data, opening_images, batch, folder) if opening_images else ()

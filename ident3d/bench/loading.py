@@ -22,7 +22,7 @@ before it asks for the next. The goal is that of 2 batches, and of one more for 
 
 
 @dataclass(frozen=True)
-class Variant:
+class WayToLoad:
     """One way to load: how its batches are made and by how many workers."""
 
     name: str
@@ -49,7 +49,7 @@ class Rate:
     goal: float | None
 
 
-def measure(path: str, pictures: str, variant: Variant, batch: int, batches: int) -> Rate:
+def measure(path: str, pictures: str, variant: WayToLoad, batch: int, batches: int) -> Rate:
     """Measure one variant in this process: first its memory, which also warms it up, then its time."""
     import torch
 
@@ -81,7 +81,7 @@ def measure(path: str, pictures: str, variant: Variant, batch: int, batches: int
     return Rate(variant.name, variant.workers, rate, batch / each, batch / mean, used, allowed, variant.goal)
 
 
-def batches_of(path: str, pictures: Path, variant: Variant, batch: int) -> Generator[list[Any], None, None]:
+def batches_of(path: str, pictures: Path, variant: WayToLoad, batch: int) -> Generator[list[Any], None, None]:
     """Yield an empty batch once everything is open, then batches [x, x̃] without end."""
     if variant.kind == "png":
         yield from as_the_papers_do(path, pictures, batch)

@@ -29,7 +29,7 @@ WIDTH = 10
 
 
 @dataclass(frozen=True)
-class Figure:
+class ScoreCost:
     """CPU seconds of one measurement; `limit` is the promise, `ratio` how many times the reference costs."""
 
     name: str
@@ -40,7 +40,7 @@ class Figure:
     ratio: float
 
 
-def figures(shrink: int = 1) -> Iterator[Figure]:
+def figures(shrink: int = 1) -> Iterator[ScoreCost]:
     """Yield each figure as it is measured; `shrink` divides the rows, to try the benchmark out."""
     z, h = _mixture(100_000 // shrink)
     yield _figure(
@@ -90,7 +90,7 @@ def figures(shrink: int = 1) -> Iterator[Figure]:
         )
 
 
-def table(measured: list[Figure]) -> str:
+def table(measured: list[ScoreCost]) -> str:
     """Return a line for each figure."""
     columns: list[Column] = [
         ("figure", "{0.name}"),
@@ -108,9 +108,9 @@ def _figure(
     reference: Callable[[], object],
     limit: float | None = None,
     share: float = 1.0,
-) -> Figure:
+) -> ScoreCost:
     spent, plain = _cpu_seconds(ours), _cpu_seconds(reference) / share
-    return Figure(name, spent, limit, plain, share, plain / spent)
+    return ScoreCost(name, spent, limit, plain, share, plain / spent)
 
 
 def _cpu_seconds(work: Callable[[], object]) -> float:

@@ -34,7 +34,7 @@ class Cell(Generic[AnyVariant]):
         return f"{self.variant.name}: {self.row.name}, seed {self.seed}"
 
 
-class Status(Enum):
+class CellStatus(Enum):
     """What became of a cell: BUSY means that another process holds its folder."""
 
     STARTED = "started"
@@ -43,11 +43,11 @@ class Status(Enum):
     FAILED = "failed"
 
 
-class Event(NamedTuple):
+class CellEvent(NamedTuple):
     """A cell, what became of it, and for BUSY and FAILED the reason as a sentence."""
 
     cell: Cell[Any]
-    status: Status
+    status: CellStatus
     reason: str = ""
 
 

@@ -15,7 +15,7 @@ from ident3d.loaders.folders.folder import is_dataset, read_description
 from ident3d.loaders.format.latents_source import drawn
 from ident3d.loaders.stores.lease import Busy
 from ident3d.memory import keep_memory
-from ident3d.reproduction.cells import Cell, Event, Status, write_result
+from ident3d.reproduction.cells import Cell, CellEvent, CellStatus, write_result
 from ident3d.training.experiments.experiment import Experiment, ImageVariant
 from ident3d.training.images.evaluate import Evaluation, evaluate
 from ident3d.training.images.identity import identity_r2
@@ -96,7 +96,7 @@ def settings_of(cell: Cell[ImageVariant]) -> Settings:
     return with_defaults(variant.settings_of(cell.row, cell.seed), variant.world, variant.size, variant.train)
 
 
-def recorded(cell: Cell[ImageVariant]) -> dict[str, Any]:
+def depends_on(cell: Cell[ImageVariant]) -> dict[str, Any]:
     """Return what a cell's figures depend on: the images, and the settings of what is trained on them."""
     v = cell.variant
     images = {"train": v.train, "test": v.test, "size": v.size, "world": v.world.as_dict()}
@@ -106,13 +106,13 @@ def recorded(cell: Cell[ImageVariant]) -> dict[str, Any]:
 
 def run_cells(
     experiment: Experiment, cells: Sequence[Cell[ImageVariant]], base: Path, device: str, show_progress: bool
-) -> Iterator[Event]:
+) -> Iterator[CellEvent]:
     """Finish the cells one after another, each on all that the machine has, and yield what becomes of each."""
     for cell in cells:
         # Another process may have finished it since this one made its list.
         if cell.done:
             continue
-        yield Event(cell, Status.STARTED)
+        yield CellEvent(cell, CellStatus.STARTED)
         # Outside the try: images that cannot be rendered end the table, because every later row needs them too.
         paths = {split: dataset(cell.variant, split, base, show_progress) for split in SPLITS}
         try:
@@ -121,9 +121,9 @@ def run_cells(
             else:
                 run_cell(experiment, cell, paths, device, show_progress)
         except Busy as error:
-            yield Event(cell, Status.BUSY, str(error))
+            yield CellEvent(cell, CellStatus.BUSY, str(error))
         else:
-            yield Event(cell, Status.FINISHED)
+            yield CellEvent(cell, CellStatus.FINISHED)
 
 
 def run_identity(cell: Cell[ImageVariant], test: Path) -> None:
@@ -132,7 +132,7 @@ def run_identity(cell: Cell[ImageVariant], test: Path) -> None:
     images = ImageDataset(test, latents=moving_latents(cell.variant.world))
     figures = {"R²": identity_r2(images, seed=cell.seed)}
     cell.folder.mkdir(parents=True, exist_ok=True)
-    facts = recorded(cell) | {"pixels": "least squares of least norm"} | circumstances(torch.device("cpu"))
+    facts = depends_on(cell) | {"pixels": "least squares of least norm"} | circumstances(torch.device("cpu"))
     write_result(cell, figures, time.perf_counter() - start, facts)
 
 
@@ -145,7 +145,7 @@ def run_cell(
     run = train(paths["train"], settings, out=cell.folder, resume=True, **options)
     evaluation = evaluate(run, paths["test"], encoder=settings.encoder, **options)
     write_report(run, evaluation)
-    facts = recorded(cell) | {"dtype": run.dtype, **run.facts} | {"widths": pair_widths(run)}
+    facts = depends_on(cell) | {"dtype": run.dtype, **run.facts} | {"widths": pair_widths(run)}
     seconds = sum(line["seconds"] for line in read_log(run.path))
     # Last: the result's file says that all before it was done.
     write_result(cell, figures(experiment, evaluation), seconds, facts)

@@ -17,7 +17,7 @@ from ident3d.errors import UserError
 from ident3d.loaders.stores.lease import Busy
 from ident3d.machine import cores
 from ident3d.progress import progress_bar
-from ident3d.reproduction.cells import Cell, Event, Status, write_result
+from ident3d.reproduction.cells import Cell, CellEvent, CellStatus, write_result
 from ident3d.training.experiments.experiment import Variant
 from ident3d.training.loop.devices import circumstances, device_of, torch_threads
 from ident3d.training.loop.log import read_log
@@ -62,12 +62,14 @@ def settings_of(cell: MixingCell) -> MixingSettings:
     return with_defaults(cell.variant.settings_of(cell.row, cell.seed))
 
 
-def recorded(cell: MixingCell) -> dict[str, Any]:
+def depends_on(cell: MixingCell) -> dict[str, Any]:
     """Return what a cell's figures depend on."""
     return {"settings": settings_of(cell).as_dict()}
 
 
-def run_cells(cells: Sequence[MixingCell], device: str, workers: int | None, show_progress: bool) -> Iterator[Event]:
+def run_cells(
+    cells: Sequence[MixingCell], device: str, workers: int | None, show_progress: bool
+) -> Iterator[CellEvent]:
     """Finish the cells, several at a time, and yield what becomes of each. A cell that fails ends no other.
 
     An interrupt is passed on to the cells' processes: every run saves its state and ends after its step.
@@ -91,7 +93,7 @@ def run_cells(cells: Sequence[MixingCell], device: str, workers: int | None, sho
                     # The child holds the only other end now. So reading from ours ends when the child does.
                     theirs.close()
                     running[process] = cell, ours
-                    yield Event(cell, Status.STARTED)
+                    yield CellEvent(cell, CellStatus.STARTED)
                 time.sleep(POLL)
                 for process in [process for process in running if not process.is_alive()]:
                     cell, connection = running.pop(process)
@@ -111,17 +113,17 @@ def steps_done(cell: MixingCell) -> int:
     return int(lines[-1]["step"]) if lines else 0
 
 
-def outcome(cell: MixingCell, code: int | None, connection: Connection) -> Event:
+def outcome(cell: MixingCell, code: int | None, connection: Connection) -> CellEvent:
     """Return what became of a cell whose process has ended; raise KeyboardInterrupt if it was interrupted."""
     reason = f"The run of {cell.label} ended with exit code {code}."
     # A process that was killed sends nothing, and its pipe just ends.
     with connection, suppress(EOFError):
         reason = connection.recv()
     if cell.done:
-        return Event(cell, Status.FINISHED)
+        return CellEvent(cell, CellStatus.FINISHED)
     if code == INTERRUPTED:
         raise KeyboardInterrupt
-    return Event(cell, Status.BUSY if code == BUSY else Status.FAILED, reason)
+    return CellEvent(cell, CellStatus.BUSY if code == BUSY else CellStatus.FAILED, reason)
 
 
 def run_cell_apart(cell: MixingCell, device: str, connection: Connection) -> None:
@@ -162,6 +164,6 @@ def run_cell(cell: MixingCell, device: str) -> None:
     )
     found = score(work)
     log = read_log(cell.folder)
-    facts = {**recorded(cell), "used": work.settings.as_dict(), **found["facts"], **began}
+    facts = {**depends_on(cell), "used": work.settings.as_dict(), **found["facts"], **began}
     facts["cpu_seconds"] = round(sum(line["cpu_seconds"] for line in log), 1)
     write_result(cell, found["figures"], sum(line["seconds"] for line in log), facts)

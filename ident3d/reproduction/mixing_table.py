@@ -45,14 +45,15 @@ def changed_settings(experiment: Experiment, profile: str) -> list[list[str]]:
         return []
     paper, here = experiment.profiles["paper"][0], experiment.profiles[profile][0]
     theirs, ours = paper.settings.as_dict(), here.settings.as_dict()
-    lines = [[name, words(name, theirs[name]), words(name, ours[name])] for name in ours if ours[name] != theirs[name]]
+    changed = [name for name in ours if ours[name] != theirs[name]]
+    lines = [[name, shown_setting(name, theirs[name]), shown_setting(name, ours[name])] for name in changed]
     for name, change in {"supervised rows": here.supervised, **here.tuned}.items():
         if change:
-            lines.append([name, "", ", ".join(f"{key} {words(key, value)}" for key, value in change.items())])
+            lines.append([name, "", ", ".join(f"{key} {shown_setting(key, value)}" for key, value in change.items())])
     return lines
 
 
-def words(name: str, value: Any) -> str:
+def shown_setting(name: str, value: Any) -> str:
     """Return a setting as a reader is shown it: for None, what it stands for."""
     if value is None and name == "steps":
         paired, supervised = (with_defaults(MixingSettings(supervised=how)).steps for how in (False, True))

@@ -10,7 +10,7 @@ from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.folders.folder import differences
 from ident3d.loaders.format.files import write_atomically, write_json
 from ident3d.reproduction import image_cells, mixing_cells
-from ident3d.reproduction.cells import Cell, Event, Status, finished_results
+from ident3d.reproduction.cells import Cell, CellEvent, CellStatus, finished_results
 from ident3d.reproduction.table import as_json, markdown, table_of
 from ident3d.reproduction.table_page import write_table_page
 from ident3d.training.experiments.by_name import EXPERIMENTS
@@ -52,7 +52,7 @@ def reproduce(
     check_finished(experiment, profile, folder)
     cells = [cell for cell in cells if not cell.done]
     # Both generators start nothing before the loop below asks for their first event.
-    events: Iterator[Event]
+    events: Iterator[CellEvent]
     if not cells:
         estimate, events = ["All rows asked for are finished."], iter(())
     elif experiment.kind == "images":
@@ -65,13 +65,13 @@ def reproduce(
         say(sentence)
     started, busy, failures = 0, 0, list[str]()
     for cell, status, reason in events:
-        if status is Status.STARTED:
+        if status is CellStatus.STARTED:
             started += 1
             say(f"[{started}/{len(cells)}] {cell.label}")
-        elif status is Status.FINISHED:
+        elif status is CellStatus.FINISHED:
             # After every row, so that an interrupted table shows what is there.
             publish(folder, experiment, profile)
-        elif status is Status.BUSY:
+        elif status is CellStatus.BUSY:
             busy += 1
             say(f"Left to another process: {cell.label}. {reason}")
         else:
@@ -88,8 +88,8 @@ def reproduce(
 
 def publish(folder: Path, experiment: Experiment, profile: str) -> str:
     """Write table.md, table.json and report.html of every finished row into the folder; return the Markdown."""
-    # Another process may finish a row and write its table while this one writes. So whoever writes looks once more:
-    # the last to write then knows all rows.
+    # Another process may finish a row and write its table while this one writes. So each looks once more after it has
+    # written: the last to write then knows all rows.
     while True:
         results = finished_results(folder)
         table = table_of(experiment, profile, results)
@@ -111,7 +111,7 @@ def check_finished(experiment: Experiment, profile: str, folder: Path) -> None:
             raise UserError(f"{path} is no row of the profile {profile}; move it away, or choose another --out.")
         variant = variants[result.variant]
         cell: Cell[Any] = Cell(variant, rows[result.row], result.seed, path)
-        ours = (image_cells if experiment.kind == "images" else mixing_cells).recorded(cell)
+        ours = (image_cells if experiment.kind == "images" else mixing_cells).depends_on(cell)
         ours = json.loads(json.dumps(ours))  # as it is on disk: lists for tuples
         theirs = {name: result.facts.get(name) for name in ours}
         if "settings" in ours:

@@ -16,7 +16,7 @@ NOTE: Final = "Percent; paper / here, ± the spread over seeds. Scored on held-o
 
 
 @dataclass(frozen=True)
-class Kind:
+class TableKind:
     """What the tables of one kind of experiment have of their own.
 
     `last` holds the last columns and how a row's cell in them is made, `note` explains them, `grids` are tables below
@@ -167,12 +167,12 @@ def cpu_minutes(results: Sequence[Result]) -> str:
 
 
 KINDS: Final = {
-    "images": Kind(
+    "images": TableKind(
         last={"pair width": pair_width, "hours": hours},
         note="Pair width: mean |z̃ - z| of the matched pairs over the one asked for, of the least and of the most "
         "widened latent.",
         grids=lambda *_: [],
         charts=lambda *_: [],
     ),
-    "mixing": Kind({"hours": hours, "CPU min": cpu_minutes}, note="", grids=mixing_grids, charts=lambda_charts),
+    "mixing": TableKind({"hours": hours, "CPU min": cpu_minutes}, note="", grids=mixing_grids, charts=lambda_charts),
 }

@@ -19,7 +19,7 @@ from ident3d.errors import UserError
 from ident3d.latents.exact.names import CLASSES
 from ident3d.loaders.format.files import write_atomically, write_json
 from ident3d.machine import cache_folder
-from ident3d.shapes.normalise import Normal
+from ident3d.shapes.normalise import NormalMesh
 
 INDEX: Final = "index.json"
 _FORMAT: Final = 1
@@ -75,7 +75,7 @@ def file_name(name: str, record: Record) -> str:
     return f"{name}-{record.sha256[:16]}.npz"
 
 
-def mesh_sha256(mesh: Normal) -> str:
+def mesh_sha256(mesh: NormalMesh) -> str:
     """Return the hash that a dataset's settings hold: of the shapes, the vertices and the faces, little-endian."""
     # It is of the arrays and not of the file: NumPy's archives hold the time at which they were written.
     digest = hashlib.sha256(f"{mesh.vertices.shape} {mesh.faces.shape}".encode())
@@ -92,7 +92,7 @@ def load_mesh(name: str) -> Mesh:
     path = mesh_folder() / file_name(name, record)
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-            mesh = Normal(file["vertices"], file["faces"])
+            mesh = NormalMesh(file["vertices"], file["faces"])
     except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         raise UserError(f"The mesh {path} cannot be read; delete it, and {_AGAIN}.") from None
     # Arrays of other types could have the same bytes, and so the same hash.
@@ -102,7 +102,7 @@ def load_mesh(name: str) -> Mesh:
     return Mesh(*mesh, record)
 
 
-def store(name: str, mesh: Normal, *, origin: str, terms: str) -> Record:
+def store(name: str, mesh: NormalMesh, *, origin: str, terms: str) -> Record:
     """Put a class's mesh into the cache, in place of what was there. The caller holds the folder's lease."""
     record = Record(mesh_sha256(mesh), len(mesh.faces), origin, terms)
     buffer = io.BytesIO()

@@ -13,14 +13,14 @@ from ident3d.shapes.parse import Triangles
 MOST_TRIANGLES: Final = 20_000
 
 
-class Normal(NamedTuple):
+class NormalMesh(NamedTuple):
     """A mesh as the studio takes it: upright along +z, looking along +x, its bounding box centred on the origin."""
 
     vertices: NDArray[np.float32]  # (V, 3)
     faces: NDArray[np.int32]  # (F, 3)
 
 
-def normalise(mesh: Triangles, *, front: str = "+x", up: str = "+z") -> Normal:
+def normalise(mesh: Triangles, *, front: str = "+x", up: str = "+z") -> NormalMesh:
     """Return p → SIDE · (R p - centre) / largest side, with at most MOST_TRIANGLES faces that look outwards.
 
     SIDE is the teapot's largest side. R turns `front` to +x and `up` to +z.
@@ -31,7 +31,7 @@ def normalise(mesh: Triangles, *, front: str = "+x", up: str = "+z") -> Normal:
     turned = vertices @ rotation(front, up).T
     low, high = turned.min(axis=0), turned.max(axis=0)
     placed = (turned - (low + high) / 2) * (SIDE / float((high - low).max()))
-    return Normal(placed.astype(np.float32), faces.astype(np.int32))
+    return NormalMesh(placed.astype(np.float32), faces.astype(np.int32))
 
 
 def rotation(front: str, up: str) -> NDArray[np.float64]:

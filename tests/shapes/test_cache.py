@@ -9,7 +9,7 @@ from shapes.stars import star
 
 from ident3d.errors import UserError
 from ident3d.shapes.cache import cached_meshes, load_mesh, mesh_folder, store
-from ident3d.shapes.normalise import Normal, normalise
+from ident3d.shapes.normalise import NormalMesh, normalise
 from ident3d.shapes.parse import Triangles
 
 
@@ -21,7 +21,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return mesh_folder()
 
 
-def shape(rays: int) -> Normal:
+def shape(rays: int) -> NormalMesh:
     vertices, faces = star(rays)
     return normalise(Triangles(vertices, faces.astype(np.int32)))
 

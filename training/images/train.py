@@ -19,7 +19,7 @@ from ident3d.training.loop.accumulation import accumulated_backward
 from ident3d.training.loop.devices import Rank, joined_ranks
 from ident3d.training.loop.dtype import autocast
 from ident3d.training.loop.log import Log
-from ident3d.training.loop.recording import Step, check_intervals, recorded
+from ident3d.training.loop.recording import Step, check_intervals, record_steps
 from ident3d.training.loop.steps import rate_factor, seed_of, set_rates
 from ident3d.training.loop.stopping import stoppable
 from ident3d.training.losses.gather import average_gradients
@@ -94,7 +94,7 @@ def train(
             log.note(f"{run.path} held no run to go on with; a new one starts.")
 
         # ---- Bookkeeping: a line of the log and a checkpoint, whenever one is due.
-        for step, to_save in recorded(
+        for step, to_save in record_steps(
             steps_of(work, first, here), log, first=first, last=s.steps, save_every=save_every, log_every=log_every,
             lease=request.held, asked_to_stop=asked_to_stop,
         ):  # fmt: skip

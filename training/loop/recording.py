@@ -23,7 +23,7 @@ class Step(NamedTuple):
         return {"loss": float(self.loss), **batch_scores(self.latents, self.codes[: len(self.latents)])}
 
 
-def recorded(
+def record_steps(
     steps: Iterable[Step],
     log: Log,
     *,

@@ -22,7 +22,7 @@ def blocks(truth: Sequence[float], values: Sequence[float]) -> list[list[float]]
     return found
 
 
-def halves(lambdas: Sequence[Sequence[float]], per_latent: Float64) -> dict[str, float]:
+def r2_of_halves(lambdas: Sequence[Sequence[float]], per_latent: Float64) -> dict[str, float]:
     """Return the mean R² of the latents whose Λ is above the middle of its range (content), and of the others (style).
 
     Return nothing if Λ is the same for all latents, or if several processes have a Λ each.

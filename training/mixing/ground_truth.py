@@ -59,9 +59,9 @@ def global_minimum(s: MixingSettings, steps: int = STEPS) -> Minimum:
     loss, scale = MixingLoss(s), Positive([s.radius if s.space == "sphere" else 1.0])
     diagonals = fixed_diagonals(s, loss)
     # Before Λ̂ moves: it starts at the truth.
-    at_lambda = mean(losses(s, loss, scale)) if len(diagonals) else None
+    at_lambda = mean(batch_losses(s, loss, scale)) if len(diagonals) else None
     minimise(s, loss, scale, [*diagonals, *([] if s.space == "sphere" or s.supervised else [scale])], steps)
-    values, found = losses(s, loss, scale), listed(diagonals)
+    values, found = batch_losses(s, loss, scale), listed(diagonals)
     # A steep p, or a user's own loss, may have none.
     if not all(isfinite(value) for value in values):
         raise NoMinimum("The loss has no minimum over the scale of f = g⁻¹ that could be found: it ends at no number.")
@@ -95,7 +95,7 @@ def minimise(s: MixingSettings, loss: MixingLoss, scale: Positive, trained: Sequ
         optimiser.step()
 
 
-def losses(s: MixingSettings, loss: MixingLoss, scale: Positive) -> list[float]:
+def batch_losses(s: MixingSettings, loss: MixingLoss, scale: Positive) -> list[float]:
     """Return the losses of batches that nothing was fitted on."""
     with torch.no_grad():
         return [float(loss_at(s, loss, scale, Stream.MINIMUM_SCORED, step)) for step in range(BATCHES)]

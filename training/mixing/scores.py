@@ -13,7 +13,7 @@ from ident3d.latents.distributions.concentration import mass_to_move
 from ident3d.loaders.format.files import write_json
 from ident3d.metrics import linear_r2, mcc
 from ident3d.training.loop.steps import Stream, seed_of
-from ident3d.training.mixing.by_lambda import beside_lambda, blocks, halves
+from ident3d.training.mixing.by_lambda import beside_lambda, blocks, r2_of_halves
 from ident3d.training.mixing.ground_truth import (
     BATCHES,
     Minimum,
@@ -47,7 +47,7 @@ def score(work: MixingRun) -> dict[str, Any]:
     z, h = latents.cpu().numpy(), torch.cat(codes).cpu().numpy()
     fit = linear_r2(z, h, split=True)
     figures: Figures = {"R²": float(fit), "MCC": float(mcc(z, h))}
-    figures |= halves(s.lambdas, fit.per_latent)
+    figures |= r2_of_halves(s.lambdas, fit.per_latent)
     figures |= {"identity R²": float(linear_r2(z, x, split=True)), "identity MCC": float(mcc(z, x))}
     facts: dict[str, Any] = {"per_latent": [round(float(value), 5) for value in fit.per_latent]}
     if s.marginal == "vmf" or (s.latent_space == "box" and s.marginal != "uniform"):

@@ -22,10 +22,10 @@ from ident3d.training.loop.devices import device_of
 from ident3d.training.loop.dtype import autocast
 from ident3d.training.loop.log import Log
 from ident3d.training.loop.own_code import own_code
-from ident3d.training.loop.recording import Step, check_intervals, recorded
+from ident3d.training.loop.recording import Step, check_intervals, record_steps
 from ident3d.training.loop.steps import Stream, rate_factor, seed_of, set_rates
 from ident3d.training.loop.stopping import stoppable
-from ident3d.training.mixing.by_lambda import halves
+from ident3d.training.mixing.by_lambda import r2_of_halves
 from ident3d.training.mixing.generator import Whitening, mixing_named
 from ident3d.training.mixing.ground_truth import global_minimum
 from ident3d.training.mixing.loss import MixingLoss
@@ -122,7 +122,7 @@ def mixing(
         stack.callback(log.close)
 
         # ---- Bookkeeping: a line of the log and a checkpoint, whenever one is due.
-        for step, to_save in recorded(
+        for step, to_save in record_steps(
             steps_of(work, optimiser, first, where), log, first=first, last=last, save_every=save_every,
             log_every=log_every, lease=held, asked_to_stop=asked_to_stop,
         ):  # fmt: skip
@@ -213,7 +213,7 @@ def learnt(work: MixingRun, latents: Tensor, codes: Tensor) -> dict[str, Any]:
     if diagonals := work.loss.diagonals():
         facts["precision"] = [[round(float(value), 4) for value in row.detach().sort().values] for row in diagonals]
     if work.settings.lambdas and len(codes) > 3 * codes.shape[1] and codes.isfinite().all():
-        facts |= halves(work.settings.lambdas, linear_r2(latents.cpu().numpy(), codes.cpu().numpy()).per_latent)
+        facts |= r2_of_halves(work.settings.lambdas, linear_r2(latents.cpu().numpy(), codes.cpu().numpy()).per_latent)
     return facts
 
 

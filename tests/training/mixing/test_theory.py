@@ -20,7 +20,7 @@ from ident3d.training.loop import checkpoint
 from ident3d.training.loop.log import read_log
 from ident3d.training.losses.aninfonce import an_info_nce
 from ident3d.training.mixing import train as theory
-from ident3d.training.mixing.by_lambda import blocks, halves
+from ident3d.training.mixing.by_lambda import blocks, r2_of_halves
 from ident3d.training.mixing.ground_truth import global_minimum, stretched_precision
 from ident3d.training.mixing.loss import MixingLoss
 from ident3d.training.mixing.run import default_name
@@ -256,10 +256,10 @@ def test_blocks_know_no_order() -> None:
 
 def test_content_varies_less_than_style() -> None:
     r2 = np.array([0.1, 0.2, 0.6])
-    assert halves(((5.0, 25.0, 25.0),), r2) == pytest.approx({"R² style": 0.1, "R² content": 0.4})
-    assert halves(((25.0, 5.0, 5.0),), r2) == pytest.approx({"R² content": 0.1, "R² style": 0.4})
-    assert halves(((5.0, 5.0, 5.0),), r2) == {}
-    assert halves(((5.0, 25.0, 25.0), (25.0, 5.0, 5.0)), r2) == {}
+    assert r2_of_halves(((5.0, 25.0, 25.0),), r2) == pytest.approx({"R² style": 0.1, "R² content": 0.4})
+    assert r2_of_halves(((25.0, 5.0, 5.0),), r2) == pytest.approx({"R² content": 0.1, "R² style": 0.4})
+    assert r2_of_halves(((5.0, 5.0, 5.0),), r2) == {}
+    assert r2_of_halves(((5.0, 25.0, 25.0), (25.0, 5.0, 5.0)), r2) == {}
 
 
 def test_the_defaults_are_the_papers() -> None:

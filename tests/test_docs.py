@@ -21,8 +21,8 @@ SHELL = ("bash", "console", "")  # "": an indented block
 # options of other programs that the pages name: dask scheduler and worker, docker, pip
 FOREIGN = {
     "--tls-ca-file", "--nthreads", "--nworkers", "--memory-limit", "--lifetime", "--lifetime-stagger",
-    "--lifetime-restart", "--no-dashboard", "--host", "--port", "--resources", "--gres", "--shm-size",
-    "--nproc-per-node",
+    "--lifetime-restart", "--no-dashboard", "--dashboard-address", "--host", "--port", "--resources", "--gres",
+    "--shm-size", "--nproc-per-node",
 }  # fmt: skip
 
 

@@ -27,7 +27,7 @@ DATASETS = ("loaders.format", "loaders.stores", "loaders.folders", "loaders.pair
 TRAINING = tuple(f"training.{name}" for name in ("loop", "losses", "encoders", "views", "images", "mixing"))
 EVERYTHING = (
     *LATENTS, *DATASETS, *TRAINING, "loaders.batches", "loaders.layouts", "training.experiments", "training.report",
-    "metrics", "shapes", "farm.batch", "farm", "reproduction", "looking", "blender_scenes", "bench",
+    "metrics", "shapes", "farm.batch", "farm.local", "farm", "reproduction", "looking", "blender_scenes", "bench",
 )  # fmt: skip
 
 # folder → the folders that it may import besides the ground, from the bottom up: each line names only lines above it
@@ -56,7 +56,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "training.experiments": ("latents", "latents.exact", "training.images", "training.mixing"),
     "training.report": (*DATASETS, "metrics", "training.loop", "training.images", "training.experiments"),
     "farm.batch": ("loaders.stores",),
-    "farm": (*LATENTS, "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders", "shapes", "farm.batch"),
+    "farm.local": ("farm.batch",),
+    "farm": (*LATENTS, "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders", "shapes", "farm.batch",
+             "farm.local"),
     "reproduction": (*LATENTS, *DATASETS, *TRAINING, "training.experiments", "training.report", "farm"),
     "looking": (*LATENTS, "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders", "shapes", "farm"),
     "bench": tuple(name for name in EVERYTHING if name != "bench"),

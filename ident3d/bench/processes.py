@@ -1,6 +1,7 @@
 """Real processes for the benchmarks: a Dask scheduler with workers, and what processes use of CPU time and memory."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -33,10 +34,10 @@ def served(workers: int) -> Iterator[Served]:
     with TemporaryDirectory() as folder:
         # The scheduler chooses a free port and writes its address to this file.
         file = Path(folder) / "scheduler.json"
-        words = ["scheduler", "--host", "tcp://127.0.0.1:0", "--no-dashboard", "--scheduler-file", str(file)]
-        worker = ["worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-dashboard", "--resources", "GPU=1"]
-        worker += ["--local-directory", folder]
-        started = [begin(words), *(begin(worker) for _ in range(workers))]
+        pages = ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
+        words = ["scheduler", "--host", "tcp://127.0.0.1:0", "--scheduler-file", str(file), *pages]
+        worker = ["worker", "--scheduler-file", str(file), "--nthreads", "1", "--resources", "GPU=1", *pages]
+        started = [begin(words, folder), *(begin(worker, folder) for _ in range(workers))]
         try:
             end = time.monotonic() + START_SECONDS
             while not file.exists():
@@ -54,9 +55,9 @@ def served(workers: int) -> Iterator[Served]:
                     process.wait()
 
 
-def begin(words: list[str]) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "dask", *words]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def begin(words: list[str], folder: str) -> "subprocess.Popen[bytes]":
+    command, surroundings = [sys.executable, "-m", "dask", *words], os.environ | {"DASK_TEMPORARY_DIRECTORY": folder}
+    return subprocess.Popen(command, env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:

@@ -18,7 +18,8 @@ from ident3d.bench.measure import Column, table
 from ident3d.bench.processes import cpu_seconds, resident_mib, served
 from ident3d.errors import UserError
 from ident3d.farm.cluster import Cluster
-from ident3d.farm.connect import connected, embedded_cluster
+from ident3d.farm.connect import connected
+from ident3d.farm.local.embedded import embedded_cluster
 from ident3d.farm.recipe import Recipe
 from ident3d.farm.render_shard import Renders, render_shard
 from ident3d.farm.shard_jobs import run_jobs

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ident3d.farm.connect import embedded_cluster
+from ident3d.farm.cluster import Cluster
+from ident3d.farm.connect import connected
 from ident3d.farm.recipe import THREE_D_IDENT, Recipe
 from ident3d.farm.render_shard import trial
 from ident3d.farm.request import make_request
@@ -74,7 +75,7 @@ def estimate(
             # A folder of other settings is refused here, as `render` would refuse it.
             _, entries = target_description(path, request.settings, request.n, None)
             done = sum(entry.count for entry in entries)
-    with TemporaryDirectory() as scratch, embedded_cluster(1) as client:
+    with TemporaryDirectory() as scratch, connected(Cluster(), 1) as client:
         if request.latents_copy:
             (Path(scratch) / LATENTS_FILE).write_bytes(request.latents_copy)
         # A worker renders them: bpy must not be loaded in this process, and `render` does it there as well.

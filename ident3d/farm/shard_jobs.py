@@ -16,7 +16,7 @@ from typing import Any
 from distributed import CancelledError, Client, Future, KilledWorker
 
 from ident3d.errors import UserError
-from ident3d.farm.connect import GPU, RETRIES
+from ident3d.farm.local.dask_settings import GPU, RETRIES
 from ident3d.farm.render_shard import RecordedSettings, StudioOf, warm_studio
 from ident3d.farm.watchdog import STALL_SECONDS, Watch
 from ident3d.farm.worker import WORK, FatalForRun, ShardDone, Task

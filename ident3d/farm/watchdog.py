@@ -10,7 +10,7 @@ from distributed import Client
 
 from ident3d.errors import UserError
 from ident3d.farm.batch.job_queue import JobQueue
-from ident3d.farm.connect import GPU
+from ident3d.farm.local.dask_settings import GPU
 from ident3d.loaders.folders.lifecycle import Job
 
 # A worker hangs if it finishes no image of 224 pixels for so long. The slowest preset needs half a minute.

@@ -34,6 +34,7 @@ class DaskProcesses:
         self.options = options
         self.workers: list[subprocess.Popen[bytes]] = []
         words = ["scheduler", "--host", f"{address}:0", "--no-dashboard", "--scheduler-file", str(self.file)]
+        words += ["--dashboard-address", "127.0.0.1:0"]
         self.scheduler = self.start([*words, *options])
         self.logs = 0
 
@@ -43,7 +44,7 @@ class DaskProcesses:
         command = [*prefix, sys.executable, "-c", FOLLOW + DASK, *words]
         log = self.folder / f"{words[0]}-{time.monotonic_ns()}.log"
         with log.open("wb") as out:
-            env = os.environ | (environment or {})
+            env = os.environ | {"DASK_TEMPORARY_DIRECTORY": str(self.folder)} | (environment or {})
             return subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,

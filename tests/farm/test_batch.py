@@ -1,6 +1,7 @@
 """Clusters that are begun for the run: Slurm's commands stand in a folder of ours, all else is real."""
 
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -68,6 +69,8 @@ def test_slurm_jobs_render_and_are_cancelled_at_the_end(slurm: Path, tmp_path: P
     script = next(slurm.glob("script.*")).read_text()
     assert "tls://127.0.0.1" in script
     assert "--nthreads 1" in script
+    assert re.search(r"--local-directory \S+/ident3d-run-", script)
+    assert "--no-dashboard --dashboard-address 127.0.0.1:0" in script
 
 
 def test_ctrl_c_while_jobs_wait_cancels_them(slurm: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from farm.test_faults import wait_for
 from ident3d.bench.scale import still
 from ident3d.errors import UserError
 from ident3d.farm import render
-from ident3d.farm.connect import embedded_cluster
+from ident3d.farm.local.embedded import embedded_cluster
 from ident3d.farm.recipe import Recipe
 from ident3d.farm.shard_jobs import ImagesDone, JobFailed, Note, run_jobs
 from ident3d.farm.worker import ShardDone

@@ -17,7 +17,7 @@ import pytest
 from farm.conftest import TINY, contents
 
 from ident3d.errors import UserError
-from ident3d.farm.connect import embedded_cluster
+from ident3d.farm.local.embedded import embedded_cluster
 from ident3d.farm.render import render
 from ident3d.farm.shard_jobs import ImagesDone, JobFailed, Note, run_jobs
 from ident3d.farm.worker import ShardDone

@@ -30,7 +30,9 @@ ONE_STUDIO = {"cores": 1, "processes": 1, "memory": "2GiB"}
 ONE_THREAD = {"worker_command": ["dask", "worker", "--nthreads", "1"]}
 # Here a pod finds what it may do.
 POD_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/token"
-PRIVATE_DASHBOARD = {"dashboard_address": "127.0.0.1:0"}
+# HTTP pages know no password: a job's host shows them to itself only, and they hold nothing.
+NO_PAGES = ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
+PRIVATE_DASHBOARD = {"dashboard_address": "127.0.0.1:0", "dashboard": False}
 
 
 def check_system(system: str, jobs: int | None) -> None:
@@ -175,7 +177,11 @@ def batch_settings(system: str, options: Mapping[str, Any]) -> Iterator[dict[str
         free = {key: value for key, value in own.items() if site.get(key.replace("_", "-")) is None}
         scheduler = PRIVATE_DASHBOARD | (site.get("scheduler-options") or {})
         free |= {"security": certificates(folder), "scheduler_options": scheduler}
-        yield free | dict(options)
+        given = options.get("worker_extra_args") or site.get("worker-extra-args") or []
+        pages = {"worker_extra_args": [*NO_PAGES, *given]}
+        # The scheduler, in this process, has scratch files as well.
+        with dask.config.set({"temporary-directory": str(folder)}):
+            yield free | dict(options) | pages
 
 
 def certificates(folder: Path) -> Any:

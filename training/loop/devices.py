@@ -13,9 +13,13 @@ import torch.distributed as dist
 from torch import nn
 
 from ident3d.errors import UserError
-from ident3d.machine import cpu_model, installed_versions
+from ident3d.machine import cache_folder, cpu_model, installed_versions
 
 PACKAGES = ("ident3d", "torch", "numpy", "kornia", "faiss-cpu", "safetensors", "scikit-learn")
+
+# torch's compiler makes its cache when an optimiser is made, and loads code from it. By default that is a fixed name in
+# the temporary folder, which may belong to another user.
+os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "torchinductor"))
 
 
 @dataclass(frozen=True)

@@ -95,8 +95,8 @@ def facts(description: Description) -> list[tuple[str, str]]:
     ]
     if classes:
         # Unless the graph draws classes, image i has class i modulo their number.
-        in_turn = not (world.graph and world.graph.weights)
-        rows.insert(3, (f"classes, {'image by image in turn' if in_turn else 'drawn'}", ", ".join(classes)))
+        is_drawn = world.graph is not None and world.graph.weights and len(classes) > 1
+        rows.insert(3, (f"classes, {'drawn' if is_drawn else 'image by image in turn'}", ", ".join(classes)))
     if description.complete:
         rows += [
             ("pixel mean", ", ".join(f"{value:.4f}" for value in description.pixel_mean or ())),

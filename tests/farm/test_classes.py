@@ -13,6 +13,8 @@ from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.farm.recipe import Recipe
 from ident3d.farm.render import render
+from ident3d.latents.draws import draw
+from ident3d.latents.exact.causal import load_model
 from ident3d.latents.exact.names import CLASSES
 from ident3d.latents.exact.streams import noise_seed
 from ident3d.latents.worlds import World
@@ -93,7 +95,8 @@ def test_do_classes_and_graph_on_the_command_line(tmp_path: Path) -> None:
     words += ["--root", str(tmp_path)]
     run(*words, "--do", "class=Hare", "--do", "spotlight_position=0.5")
     run(*words, "--classes", "Cow, Head")
-    (tmp_path / "own.toml").write_text('classes = ["Teapot", "Dragon"]\n[x]\nmean = "0.5 * y"\nsd = 0.1\n')
+    graph = 'classes = ["Teapot", "Dragon"]\n[x]\nmean = "0.5 * y"\nsd = 0.1\n[class]\nweight = "exp(x)"\n'
+    (tmp_path / "own.toml").write_text(graph)
     run(*words, "--graph", str(tmp_path / "own.toml"))
     names = sorted(folder.name for folder in tmp_path.iterdir() if folder.is_dir())
     stem = "causal3dident-train-6-32px-draft"
@@ -103,7 +106,12 @@ def test_do_classes_and_graph_on_the_command_line(tmp_path: Path) -> None:
     assert pairs.classes.tolist() == [3, 6, 3, 6, 3, 6]
     assert set(held.classes.tolist()) == {1}
     assert (held.raw_latents[:, 6] == 0.5).all()
-    assert own.classes.tolist() == [0, 2, 0, 2, 0, 2]
+    drawn = draw(
+        World("causal3dident", graph=load_model(tmp_path / "own.toml")), seed=0, split="train", start=0, count=6
+    )
+    assert own.classes.tolist() == drawn.classes.tolist() != [0, 2, 0, 2, 0, 2]  # type: ignore[union-attr]
+    assert verify(tmp_path / names[2], show_progress=False).sound
+    assert "classes, drawn" in run("info", str(tmp_path / names[2]))
     assert open_folder(tmp_path / names[1]).description.settings["meshes"].keys() == {"Hare"}
     shown = run("info", str(tmp_path / names[1]))
     assert any(

@@ -17,7 +17,7 @@ from ident3d.latents.attainable import attainable_r2
 from ident3d.latents.exact.causal import CausalModel, load_model, published_model, published_text
 from ident3d.latents.exact.causal_draws import sample
 from ident3d.latents.exact.formula import Formula
-from ident3d.latents.exact.names import CLASSES, assignments
+from ident3d.latents.exact.names import CLASSES, assignments, short_name
 from ident3d.latents.exact.streams import words
 
 CAUSAL = World("causal3dident")
@@ -310,6 +310,13 @@ def test_formulas_mean_what_python_means(text: str, x: float, y: float) -> None:
     assert value == pytest.approx(expected, rel=1e-9, abs=1e-9 * largest)
     # Rounding may leave a sine a little above 1.
     assert low - 1e-14 * largest <= value <= high + 1e-14 * largest
+
+
+def test_short_names_are_each_latents_own() -> None:
+    short = [short_name(name) for name in (*NAMES, *World("3dident-periodic").names[3:])]
+    assert len(set(short)) == 18
+    assert max(map(len, short)) <= 6
+    assert short_name("shape") == "shape"
 
 
 def test_assignments() -> None:

@@ -88,7 +88,7 @@ def _around_means(
     value = np.empty(len(u))
     for k, part in enumerate(node.components):
         rows = chosen == k
-        given = {name: column[rows] for name, column in latents.items()}
+        given = {name: latents[name][rows] for name in node.parents - {"class"}}
         mean, sd = (_by_class(model, formulas, given, classes[rows]) for formulas in (part.mean, part.sd))
         draw = _truncated_normal if part.noise == "normal" else _truncated_laplace
         value[rows] = draw(node, mean, sd, u[rows])

@@ -1,5 +1,6 @@
 """The ``ident3d`` command: a group whose commands load on demand, listed by what they are for."""
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -63,6 +64,8 @@ class Commands(click.Group):
         # Click would end mistakes with several lines and exit code 1.
         options["standalone_mode"] = False
         try:
+            for word in sys.argv[1:] if args is None else args:
+                check_utf8(word)
             result = super().main(args, *rest, **options)
         except UserError as error:
             fail(str(error))
@@ -81,6 +84,14 @@ class Commands(click.Group):
             click.echo("Interrupted.", err=True)
             sys.exit(130)
         sys.exit(result if isinstance(result, int) else 0)
+
+
+def check_utf8(word: str) -> None:
+    """Raise UserError for a path that is not UTF-8: no message, record or report could hold its name."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        raise UserError(f"The name {os.fsencode(word)!r} is not UTF-8; rename the file or folder.") from None
 
 
 def fail(sentence: str) -> NoReturn:

@@ -5,10 +5,15 @@ from difflib import get_close_matches
 
 # of so many names, the nearest one alone is more help than all of them
 MANY = 20
+LONGEST = 4000  # characters of a sentence
 
 
 class UserError(ValueError):
     """A mistake that the user can mend, in one clear sentence. The command line exits with code 2 and no traceback."""
+
+    def __init__(self, sentence: str) -> None:
+        # What a file holds is quoted, and that may be a megabyte.
+        super().__init__(sentence if len(sentence) <= LONGEST else f"{sentence[:LONGEST]}…")
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:

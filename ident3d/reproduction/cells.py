@@ -1,6 +1,5 @@
 """Cells of a table: one row on one variant with one seed, each with a folder, and a result once it is finished."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from ident3d.errors import UserError
-from ident3d.loaders.format.files import write_json
+from ident3d.loaders.format.files import read_json, write_json
 from ident3d.training.experiments.experiment import Row, Variant
 from ident3d.training.loop.run_folder import with_new_names
 
@@ -90,8 +89,8 @@ def finished_results(folder: Path) -> list[Result]:
     found = []
     for path in sorted(folder.glob(f"*/*/{RESULT_FILE}")):
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = read_json(path)
             found.append(result_of(content | {"run": path.parent.relative_to(folder).as_posix()}))
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
             raise UserError(f"{path} cannot be read; delete it, and its row is scored again.") from None
     return sorted(found, key=lambda result: (result.variant, result.row, result.seed))

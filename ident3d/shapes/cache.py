@@ -5,9 +5,6 @@ The index is written last and whole, so that a mesh is there or is not.
 
 import hashlib
 import io
-import json
-import zipfile
-import zlib
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,7 +14,8 @@ from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.latents.exact.names import CLASSES
-from ident3d.loaders.format.files import write_atomically, write_json
+from ident3d.loaders.format.arrays import DAMAGE
+from ident3d.loaders.format.files import read_json, write_atomically, write_json
 from ident3d.machine import cache_folder
 from ident3d.shapes.normalise import NormalMesh
 
@@ -53,7 +51,7 @@ def cached_meshes() -> dict[str, Record]:
     """Return the classes whose meshes are in the cache, with what the index says of them."""
     path = mesh_folder() / INDEX
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = read_json(path)
         # An index of another version of ident3d will be replaced.
         if content["format"] != _FORMAT:
             return {}
@@ -93,7 +91,7 @@ def load_mesh(name: str) -> Mesh:
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
             mesh = NormalMesh(file["vertices"], file["faces"])
-    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+    except DAMAGE:
         raise UserError(f"The mesh {path} cannot be read; delete it, and {_AGAIN}.") from None
     # Arrays of other types could have the same bytes, and so the same hash.
     kinds = mesh.vertices.dtype == np.float32 and mesh.faces.dtype == np.int32

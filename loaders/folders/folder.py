@@ -13,7 +13,7 @@ from typing import Any
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.format import manifest
-from ident3d.loaders.format.files import sha256, sha256_of_file, write_json
+from ident3d.loaders.format.files import read_json, sha256, sha256_of_file, write_json
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import MEND, Shard, read_shard
 from ident3d.loaders.stores.cache import fetch, mirror, origin
@@ -124,9 +124,9 @@ def read_description(path: Path) -> Description:
         raise UserError(f"{path} is not a dataset folder: it has no {DATASET_FILE}.")
     # What is wrong is said in this order: no JSON, another format, another version, changed, and only then its fields.
     try:
-        content = json.loads((path / DATASET_FILE).read_text(encoding="utf-8"))
+        content = read_json(path / DATASET_FILE)
         kind, version, found = content.pop("format"), content.pop("format_version"), content.pop("digest")
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError) as error:
         raise UserError(f"{path / DATASET_FILE} cannot be read: {error!r}.") from None
     # The version is checked before the digest, because another version may digest other fields.
     if kind != DATASET_FORMAT:
@@ -137,7 +137,7 @@ def read_description(path: Path) -> Description:
         raise UserError(digest_mismatch(path / DATASET_FILE))
     try:
         return checked(content)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise UserError(f"{path / DATASET_FILE} does not say what a dataset must: {error}.") from None
 
 

@@ -29,6 +29,7 @@ from ident3d.loaders.folders.folder import (
 from ident3d.loaders.format import latents_table, manifest
 from ident3d.loaders.format.files import TEMPORARY
 from ident3d.loaders.format.manifest import ShardEntry
+from ident3d.loaders.format.shard import MEND
 from ident3d.loaders.stores.lease import PREFIX
 
 SHARD_IMAGES = 64  # of up to 448 pixels; about 1.8 MB at 224
@@ -167,12 +168,15 @@ def finish(
     pixels = description.n * description.size**2
     sums = [sum(entry.pixel_sum[c] for entry in entries) for c in range(3)]
     squares = [sum(entry.pixel_sum_squares[c] for entry in entries) for c in range(3)]
+    spreads = [pixels * q - s * s for s, q in zip(sums, squares, strict=True)]
+    if min(spreads) < 0:
+        raise UserError(f"{path / manifest.MANIFEST_FILE} holds sums that no pixels have; {MEND}")
     description = replace(
         description,
         complete=True,
         bytes=sum(entry.bytes for entry in entries),
         pixel_mean=tuple(s / pixels / 255 for s in sums),
-        pixel_std=tuple(sqrt(pixels * q - s * s) / pixels / 255 for s, q in zip(sums, squares, strict=True)),
+        pixel_std=tuple(sqrt(spread) / pixels / 255 for spread in spreads),
         shards_sha256=manifest.write_entries(path, entries),
         all_latents=latents,
     )

@@ -5,7 +5,6 @@ the CRC-32 of every image, in hex, so that a reader can check each image that it
 """
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.loaders.folders.folder import Folder, checked_shards, digest, open_folder
-from ident3d.loaders.format.files import atomic_file, sha256_of_file, write_json
+from ident3d.loaders.format.files import LARGEST_JSON, atomic_file, read_json, sha256_of_file, write_json
 from ident3d.loaders.stores.lease import lease
 from ident3d.machine import free_bytes
 from ident3d.progress import progress_bar
@@ -93,9 +92,9 @@ def pack(path: Path | str | Folder, *, show_progress: bool = True) -> Packed:
 def record(folder: Folder) -> dict[str, object]:
     """Return ``packed.json``, or nothing if it is absent, damaged or of another format."""
     try:
-        content: dict[str, object] = json.loads((folder.path / PACKED_FILE).read_text(encoding="utf-8"))
+        content = read_json(folder.path / PACKED_FILE, LARGEST_JSON + DIGITS * folder.description.n)
         found = content.pop("digest")
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+    except (OSError, ValueError, KeyError):
         return {}
     same = content.get("format") == PACKED_FORMAT and content.get("format_version") == PACKED_FORMAT_VERSION
     return content if same and found == digest(content) else {}
@@ -120,7 +119,7 @@ def packed_problem(folder: Folder) -> str | None:
         return None
     if not matching_file(folder):
         return f"{PIXELS_FILE} and {PACKED_FILE} were not made from these shards"
-    return None if sha256_of_file(path) == record(folder)["sha256"] else f"{PIXELS_FILE} does not match its sha256"
+    return None if sha256_of_file(path) == record(folder).get("sha256") else f"{PIXELS_FILE} does not match its sha256"
 
 
 def remove_packed(path: Path) -> None:

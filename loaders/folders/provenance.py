@@ -1,11 +1,10 @@
 """``provenance.json``: which runs made a dataset, where and when. Outside the folder's promise of byte identity."""
 
-import json
 import platform
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ident3d.loaders.format.files import write_json
+from ident3d.loaders.format.files import read_json, write_json
 from ident3d.machine import cpu_model, installed_versions
 
 PROVENANCE_FILE = "provenance.json"
@@ -16,7 +15,7 @@ def record_run(folder: Path, started: datetime, **facts: object) -> None:
     """Add one run to the folder's provenance."""
     path = folder / PROVENANCE_FILE
     try:
-        runs = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
+        runs = list(read_json(path)["runs"]) if path.exists() else []
     except (ValueError, KeyError, TypeError):
         runs = []  # a damaged history is no reason to fail: a new one starts here
     run = {

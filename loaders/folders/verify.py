@@ -166,7 +166,8 @@ def table_problem(path: Path, description: Description, latents: Sequence[NDArra
     if found is None:
         return f"{TABLE_FILE} is missing or does not match its sha256"
     table = joined(*found)
-    same = all(rows.shape[1:] == table.shape[1:] for rows in latents) and np.array_equal(table, np.concatenate(latents))
+    alike = bool(latents) and all(rows.shape[1:] == table.shape[1:] for rows in latents)
+    same = alike and np.array_equal(table, np.concatenate(latents))
     return None if same else f"{TABLE_FILE} does not hold the latents of the shards"
 
 
@@ -230,7 +231,8 @@ def content_problems(
     found = []
     size = settings["size"]
     if shard.images.shape != (entry.count, size, size, 3):
-        found.append(f"images have the shape {shard.images.shape}, not {(entry.count, size, size, 3)}")
+        # What follows is computed for as many images as the manifest says, which may be any number.
+        return [f"images have the shape {shard.images.shape}, not {(entry.count, size, size, 3)}"]
     if not np.array_equal(shard.index, np.arange(entry.first, entry.stop)):
         found.append(f"the indices are not {entry.first} to {entry.stop - 1}")
     if shard.pixel_sums() != (list(entry.pixel_sum), list(entry.pixel_sum_squares)):

@@ -8,10 +8,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+from ident3d.errors import UserError
 
 TEMPORARY = ".partial-"
 FULL = (errno.ENOSPC, errno.EDQUOT)
+# Bytes. Of `[[],[],…` the parser makes thirty times as many, so that no machine's memory is filled.
+LARGEST_JSON = 2**24
 
 
 def sha256(data: bytes) -> str:
@@ -64,4 +68,33 @@ def remove_partial_files(folder: Path) -> None:
 
 
 def write_json(path: Path, content: dict[str, object]) -> None:
-    write_atomically(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+    try:
+        data = (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+    except UnicodeEncodeError as error:
+        # Python hands on the bytes of such a path as half characters, which no text file can hold.
+        wrong = error.object[max(0, error.start - 40) : error.end + 40]
+        raise UserError(f"{path.name} cannot record a name that is not UTF-8 ({wrong!a}); rename it.") from None
+    write_atomically(path, data)
+
+
+def read_json(path: Path, largest: int = LARGEST_JSON) -> dict[str, Any]:
+    """Return the object that a JSON file holds. Raise ValueError, which says why, if there is anything else in it."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > largest:
+            raise ValueError(f"it has {size:,} bytes")
+        return parse_json(file.read(size + 1))
+
+
+def parse_json(data: bytes) -> dict[str, Any]:
+    """Return the object of this JSON text. Raise ValueError if it is anything else, nested too deeply, or no text."""
+    try:
+        content = json.loads(data)
+        # An escape can stand for half a character, which cannot be printed or written.
+        if b"\\u" in data:
+            json.dumps(content, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"it holds a {type(content).__name__} instead of an object")
+    return content

@@ -4,7 +4,6 @@ import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from ident3d.errors import UserError
 from ident3d.latents.draws import Draws, draw
 from ident3d.latents.exact.causal_draws import classes_of
 from ident3d.latents.worlds import World
+from ident3d.loaders.format.arrays import load_array
 from ident3d.loaders.format.files import sha256, sha256_of_file
 
 LATENTS_FILE = "latents.npy"
@@ -25,16 +25,11 @@ def world_of(settings: Mapping[str, Any]) -> World:
 
 def read_npy(path: Path, content: bytes | None = None) -> NDArray[Any]:
     """Read a .npy file of numbers or words, without pickle; with `content`, the path is only what errors call it."""
-    # A pickle runs code when it is loaded, and this file may come from anyone. The file is opened here, because NumPy
-    # leaves a broken archive open.
     try:
         with path.open("rb") if content is None else io.BytesIO(content) as file:
-            loaded = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError, BadZipFile, MemoryError) as error:
+            return load_array(file)
+    except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read as a .npy file: {error}.") from None
-    if not isinstance(loaded, np.ndarray):
-        raise UserError(f"{path} holds several arrays; give a .npy file with one.")
-    return loaded
 
 
 def drawn(seed: int, split: str) -> dict[str, Any]:

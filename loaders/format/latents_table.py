@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
+from ident3d.loaders.format.arrays import load_array
 from ident3d.loaders.format.files import sha256, write_atomically
 from ident3d.loaders.format.latents_source import npy_bytes
 from ident3d.loaders.format.manifest import ShardEntry
@@ -73,11 +74,11 @@ def read(folder: Path, recorded: str | None, n: int, n_raw: int) -> Latents | No
     if sha256(data) != recorded:
         return None
     try:
-        table = np.load(io.BytesIO(data), allow_pickle=False)
-    except (OSError, ValueError, EOFError, MemoryError):
+        table = load_array(io.BytesIO(data))
+    except ValueError:
         return None
     shapes = ((n, n_raw), (n, n_raw + 1))
-    if not isinstance(table, np.ndarray) or table.dtype != np.float32 or table.shape not in shapes:
+    if table.dtype != np.float32 or table.shape not in shapes:
         return None
     raw = np.ascontiguousarray(table[:, :n_raw])
     if table.shape[1] == n_raw:

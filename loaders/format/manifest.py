@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ident3d.loaders.format.shard import MEND, Shard
 
 MANIFEST_FILE = "shards.jsonl"
 DAMAGE = (ValueError, TypeError, KeyError, RecursionError)  # what a line that is no entry may raise
+LONGEST_LINE = 2**16  # bytes; ours have some 250
 SHARD_NAME = re.compile(r"[0-9]{5,12}\.h5")
 
 
@@ -85,7 +87,8 @@ def read_lines(folder: Path) -> Iterator[tuple[int, bytes]]:
     path = folder / MANIFEST_FILE
     if path.exists():
         with path.open("rb") as file:
-            yield from enumerate(file, 1)
+            # A file without line ends would be read whole.
+            yield from enumerate(iter(partial(file.readline, LONGEST_LINE), b""), 1)
 
 
 def read_manifest(folder: Path) -> tuple[list[ShardEntry], str]:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ident3d.errors import UserError
+from ident3d.loaders.format.files import parse_json
 
 SHARD_FORMAT = "ident3d-shard"
 SHARD_FORMAT_VERSION = 1
@@ -143,12 +144,9 @@ def read_settings(path: Path, data: bytes | None = None) -> dict[str, Any]:
     with as_user_error(path), h5py.File(path if data is None else io.BytesIO(data), "r") as file:
         check_head(file, path)
         try:
-            settings = json.loads(attribute(file, b"settings"))
-        except (ValueError, TypeError, RecursionError) as error:
+            return parse_json(bytes(attribute(file, b"settings")))
+        except (ValueError, TypeError) as error:
             raise ValueError(f"its settings cannot be read: {error}") from None
-        if not isinstance(settings, dict):
-            raise ValueError(f"its settings are a {type(settings).__name__}")
-        return settings
 
 
 def chunk_places(images: h5py.Dataset, file_bytes: int) -> NDArray[np.int64]:

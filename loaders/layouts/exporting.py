@@ -15,7 +15,7 @@ from ident3d.errors import UserError
 from ident3d.latents.exact.names import CLASSES
 from ident3d.loaders.datasets.stored_images import StoredImages
 from ident3d.loaders.folders.folder import Folder, checked_shards, open_folder
-from ident3d.loaders.format.files import TEMPORARY, remove_partial_files, write_atomically
+from ident3d.loaders.format.files import TEMPORARY, read_json, remove_partial_files, write_atomically
 from ident3d.loaders.format.latents_source import npy_bytes
 from ident3d.loaders.stores.lease import PREFIX, lease
 from ident3d.loaders.stores.store import local_folder
@@ -93,7 +93,7 @@ def begin_export(folder: Folder, out: Path) -> None:
     mark = {"shards_sha256": folder.description.shards_sha256}
     present = [p.name for p in out.iterdir() if not p.name.startswith(PREFIX)]
     try:
-        same = json.loads((out / MARK).read_text(encoding="utf-8")) == mark
+        same = read_json(out / MARK) == mark
     except (OSError, ValueError):
         same = False
     if present and not same:

@@ -4,6 +4,7 @@ An archive's members are read in place, by offset. Those of a compressed archive
 No path of an archive is ever used as a path on disk.
 """
 
+import lzma
 import shutil
 import tarfile
 import zlib
@@ -13,9 +14,15 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from ident3d.errors import UserError
+from ident3d.loaders.layouts.unpacking import unpacked_stream
 from ident3d.progress import progress_bar
 
-MOST_MEMBERS: Final = 20_000_000
+MOST_MEMBERS: Final = 2_000_000
+# Bytes of a long name, or of a member's further fields. A path has at most 4,096.
+LARGEST_HEADER: Final = 2**16
+EXTENSIONS: Final = (
+    tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE,
+)  # fmt: skip
 # Bytes. The largest array of the published archives has 11 MB.
 LARGEST_ARRAY: Final = 2**30
 LARGEST_PICTURE: Final = 2**26
@@ -27,7 +34,24 @@ RESERVE: Final = 2**29
 BLOCK: Final = 2**20
 
 
-@dataclass(frozen=True)
+class Header(tarfile.TarInfo):
+    """A member's header. One that would make tarfile read gigabytes before we see the member is refused."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "Header":
+        header = super().frombuf(buf, encoding, errors)
+        if header.type in EXTENSIONS and not 0 <= header.size <= LARGEST_HEADER:
+            raise UserError(f"The archive has a name or header of {header.size:,} bytes; {LARGEST_HEADER:,} are read.")
+        if header.type == tarfile.GNUTYPE_SPARSE:
+            raise UserError(f"The archive's member {header.name!r} is a sparse file, which no picture is.")
+        return header
+
+    def _proc_gnusparse_10(self, *_: object) -> None:
+        # A list of holes as long as the member says, which tarfile reads into memory.
+        raise UserError(f"The archive's member {self.name!r} is a sparse file, which no picture is.")
+
+
+@dataclass(frozen=True, slots=True)
 class ByteRange:
     """A file, or a part of one: where its bytes are."""
 
@@ -54,7 +78,7 @@ def byte_ranges(
         raise UserError(f"There is no folder or archive {source}.")
     try:
         return in_tar(source, wanted) if is_plain_tar(source) else unpacked(source, wanted, scratch, show_progress)
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         raise UserError(f"{source} cannot be read as a tar archive, or is cut short ({error}).") from None
 
 
@@ -70,7 +94,7 @@ def files_below(folder: Path, wanted: Callable[[str], bool]) -> dict[str, ByteRa
 
 def is_plain_tar(path: Path) -> bool:
     try:
-        with tarfile.open(path, "r:"):
+        with tarfile.open(path, "r:", tarinfo=Header):
             return True
     except tarfile.TarError:
         return False
@@ -80,7 +104,7 @@ def in_tar(source: Path, wanted: Callable[[str], bool]) -> dict[str, ByteRange]:
     """Return the members of an uncompressed archive, which are read in place; all must be within the file."""
     found: dict[str, ByteRange] = {}
     whole = source.stat().st_size
-    with tarfile.open(source, "r:") as archive:
+    with tarfile.open(source, "r:", tarinfo=Header) as archive:
         for member in safe_members(archive):
             if wanted(name := plain_name(member)):
                 place = ByteRange(source, member.offset_data, checked_size(name, member.size))
@@ -100,15 +124,18 @@ def unpacked(source: Path, wanted: Callable[[str], bool], scratch: Path, show_pr
     most = MOST_GROWTH * source.stat().st_size + LEEWAY
     with (
         source.open("rb") as packed,
-        tarfile.open(fileobj=packed, mode="r|*") as archive,
+        tarfile.open(fileobj=unpacked_stream(packed), mode="r|", tarinfo=Header) as archive,
         scratch.open("wb") as out,
         progress_bar(source.stat().st_size, "B of the archive", show=show_progress) as bar,
     ):
         for member in safe_members(archive):
-            if wanted(name := plain_name(member)):
+            is_wanted = wanted(name := plain_name(member))
+            if is_wanted:
                 enter(found, name, ByteRange(scratch, out.tell(), checked_size(name, member.size)))
-                if out.tell() + member.size > most:
-                    raise UserError(f"{source} unpacks to more than {most:,} bytes, too much for pictures.")
+            # Of all members, because those that are not wanted have to be inflated too.
+            if member.offset_data + member.size > most:
+                raise UserError(f"{source} unpacks to more than {most:,} bytes, too much for pictures.")
+            if is_wanted:
                 if shutil.disk_usage(scratch.parent).free < member.size + RESERVE:
                     raise UserError(f"The disk of {scratch.parent} is too full to unpack {source}.")
                 content = archive.extractfile(member)
@@ -120,8 +147,11 @@ def unpacked(source: Path, wanted: Callable[[str], bool], scratch: Path, show_pr
 
 def safe_members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     """Yield the regular files of an archive; refuse it for any other member, or one whose path leaves the folder."""
-    for number, member in enumerate(archive):
-        if number >= MOST_MEMBERS:
+    number = 0
+    while (member := archive.next()) is not None:
+        # tarfile keeps every member that it has seen, for links to refer to.
+        archive.members.clear()  # type: ignore[attr-defined]
+        if (number := number + 1) > MOST_MEMBERS:
             raise UserError(f"The archive has more than {MOST_MEMBERS:,} members.")
         path = PurePosixPath(member.name)
         if path.is_absolute() or ".." in path.parts:

@@ -13,6 +13,7 @@ from ident3d.training.views.choice import augmentation
 CONDITIONALS = ("normal", "laplace", "gennorm", "vmf")
 VIEWS = (*CONDITIONALS, "augment")
 DTYPES = ("auto", "fp32", "bf16", "fp16")
+MOST_CODES = 100_000
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,9 @@ class Settings:
                 raise TypeError(f"{name} is {given!r}")
         if None in (settings.space, settings.loss, settings.dim, settings.size) or settings.cond not in VIEWS:
             raise TypeError("its settings leave something open")
+        # An encoder of this width is made before its checkpoint shows that no such one was trained.
+        if not 1 <= (settings.dim or 0) <= MOST_CODES:
+            raise TypeError(f"dim is {settings.dim}")
         return settings
 
     @property

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ident3d.errors import UserError
-from ident3d.loaders.format.files import write_atomically
+from ident3d.loaders.format.files import parse_json, write_atomically
 
 State: TypeAlias = dict[str, Any]
 CHECKPOINT_FILE = "checkpoint.safetensors"
@@ -83,14 +83,14 @@ def load(folder: Path) -> Checkpoint:
         raise UserError(f"{folder} has no checkpoint.")
     try:
         with safe_open(path, framework="pt") as file:
-            state = json.loads((file.metadata() or {})["ident3d"])
+            state = parse_json((file.metadata() or {})["ident3d"].encode())
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, no dict
         step, loader, scaler = state["step"], state["loader"], state["scaler"]
     except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
         raise UserError(f"{path} is not a checkpoint of ident3d: {error}.") from None
-    if type(step) is not int or step < 0 or not isinstance(scaler, dict):
+    if type(step) is not int or not 0 <= step < 2**63 or not isinstance(scaler, dict):
         raise UserError(f"{path} is not a checkpoint of ident3d: its state is of a wrong kind.")
-    if not isinstance(loader, dict) or not {"epoch", "batch"} <= loader.keys():
+    if not isinstance(loader, dict) or any(type(loader.get(name)) is not int for name in ("epoch", "batch")):
         raise UserError(f"{path} is not a checkpoint of ident3d: it does not say where the loader was.")
     return Checkpoint(step, tensors, loader, scaler)
 
@@ -110,10 +110,13 @@ def restore(module: nn.Module, tensors: dict[str, Tensor], what: str) -> None:
     """Copy tensors into a module that must have exactly these. Raise UserError for the first that differs."""
     own = module.state_dict()
     missing, unexpected = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
-    other = [name for name in own.keys() & tensors.keys() if own[name].shape != tensors[name].shape]
+    kinds = {name: (value.shape, value.dtype) for name, value in own.items()}
+    other = [
+        name for name in kinds.keys() & tensors.keys() if kinds[name] != (tensors[name].shape, tensors[name].dtype)
+    ]
     if missing or unexpected or other:
         name = (missing + unexpected + sorted(other))[0]
-        why = "is missing there" if missing else "is unknown here" if unexpected else "has another shape"
+        why = "is missing there" if missing else "is unknown here" if unexpected else "has another shape or type"
         raise UserError(f"The checkpoint is of another architecture than this {what}: {name} {why}.")
     module.load_state_dict(tensors)
 

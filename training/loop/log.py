@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from ident3d.errors import UserError
-from ident3d.loaders.format.files import write_atomically
+from ident3d.loaders.format.files import parse_json, write_atomically
 from ident3d.metrics import linear_r2, mcc
 from ident3d.progress import progress_bar
 
 LOG_FILE = "metrics.jsonl"
 # Codes whose spread is a smaller share of their size are all the same but for rounding.
 COLLAPSED = 1e-4
+LARGEST_FIGURE = 1e300
 
 
 class Log:
@@ -67,14 +68,22 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
     path = folder / LOG_FILE
     found = []
     # Only the last line can be cut short, but a line that cannot be read is nowhere worth a failed run.
-    for text in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+    for text in path.read_bytes().splitlines() if path.is_file() else ():
         try:
-            line = json.loads(text)
+            line = parse_json(text)
         except ValueError:
             continue
-        if isinstance(line, dict) and isinstance(line.get("step"), int):
+        # The report computes with these, and a line that no run of ours writes is left out as a whole.
+        if type(line.get("step")) is int and all(map(is_figure, line.values())):
             found.append(line)
     return found
+
+
+def is_figure(value: object) -> bool:
+    """Return whether a value of a line is what a run logs: a number that a float can hold, None, or a list of such."""
+    if isinstance(value, list):
+        return all(map(is_figure, value))
+    return value is None or (isinstance(value, int | float) and abs(value) <= LARGEST_FIGURE)
 
 
 def board(folder: Path) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ident3d.errors import UserError
-from ident3d.loaders.format.files import remove_partial_files, sha256, write_json
+from ident3d.loaders.format.files import read_json, remove_partial_files, sha256, write_json
 from ident3d.loaders.stores.lease import Lease, lease
 
 RUN_FILE: Final = "run.json"
@@ -51,11 +51,11 @@ def record_of(folder: Path, kind: str) -> Iterator[dict[str, Any]]:
     if not path.is_file():
         raise UserError(f"{folder} is not a run's folder: it has no {RUN_FILE}.")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         if content["format"] != kind or content["format_version"] != FORMAT_VERSION:
             raise UserError(f"{path} has another format than this ident3d reads.")
         yield content
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         # A UserError is a ValueError too, and is one clear sentence already.
         if isinstance(error, UserError):
             raise

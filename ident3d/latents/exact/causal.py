@@ -22,6 +22,8 @@ from ident3d.latents.exact.mechanism import Node, by_class, check_weight, interv
 from ident3d.latents.exact.names import CLASSES, NAMES
 
 LARGEST_FILE: Final = 100_000  # bytes
+# Seven formulas of a line may have this many dots. Of a key with n dots the parser keeps n²/2 names.
+MOST_DOTS: Final = 500
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,8 @@ def load_model(path: Path | str) -> CausalModel:
         raise UserError(f"The graph file {path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise UserError(f"The graph file {path} cannot be read: it is not text in UTF-8.") from None
+    if any(line.count(".") > MOST_DOTS for line in text.split("\n")):
+        raise UserError(f"{path.name} has a line with more than {MOST_DOTS} dots.")
     try:
         return _parsed(text)
     except UserError as error:

@@ -14,12 +14,14 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 import traceback
 import warnings
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -71,7 +73,7 @@ def run_case(number: int, seed: int, scratch: Path, seen: list[str]) -> dict[str
 
     name = chosen(number)
     target = TARGETS[name]
-    case = scratch / "case"
+    case, start = scratch / "case", time.process_time()
     os.environ["XDG_CACHE_HOME"] = str(case / "cache")
     for attempt in range(100):
         rng = Random(f"{seed}/{number}/{attempt}")
@@ -98,7 +100,8 @@ def run_case(number: int, seed: int, scratch: Path, seen: list[str]) -> dict[str
             where = " < ".join(f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in reversed(frames))
             wrong.append(f"{type(error).__name__}: {str(error)[:200]} | {where}")
         wrong += seen
-    return {"case": number, "target": name, "fates": fates, "wrong": wrong}
+    spent = time.process_time() - start
+    return {"case": number, "target": name, "fates": fates, "wrong": wrong, "cpu_seconds": spent}
 
 
 def serve(first: int, stop: int, seed: int, scratch: Path, out: int) -> None:
@@ -117,9 +120,9 @@ def serve(first: int, stop: int, seed: int, scratch: Path, out: int) -> None:
     os._exit(0)
 
 
-def fuzz(first: int, count: int, seed: int, scratch: Path) -> tuple[Counter[str], list[str], float]:
-    """Return what became of the cases by target, the failures, and the largest memory of a process in GB."""
-    found: Counter[str] = Counter()
+def fuzz(first: int, count: int, seed: int, scratch: Path) -> dict[str, Any]:
+    """Return what became of the cases, the failures, the largest memory of a process in GB, and the slowest targets."""
+    found, seconds = Counter[str](), Counter[str]()
     failures: list[str] = []
     number, stop = first, first + count
     while number < stop:
@@ -153,7 +156,11 @@ def fuzz(first: int, count: int, seed: int, scratch: Path) -> tuple[Counter[str]
                 found[report["target"]] += 1
                 for fate in report["fates"]:
                     found[fate] += 1
-                failures += [f"case {report['case']} ({report['target']}): {wrong}" for wrong in report["wrong"]]
+                seconds[report["target"]] += report["cpu_seconds"]
+                for wrong in report["wrong"]:
+                    failures.append(f"case {report['case']} ({report['target']}): {wrong}")
+                    # At once as well, because a long run takes an hour.
+                    print(failures[-1], file=sys.stderr, flush=True)
         os.close(reading)
         _, status = os.waitpid(child, 0)
         # The server died in a case: the next one begins after it.
@@ -161,7 +168,9 @@ def fuzz(first: int, count: int, seed: int, scratch: Path) -> tuple[Counter[str]
             why = f"took more than {SECONDS} s" if hung else f"died with status {status}"
             failures.append(f"case {running} ({chosen(running)}): {why}")
             number = running + 1
-    return found, failures, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
+    slowest = {name: round(spent) for name, spent in seconds.most_common(5)}
+    largest = round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6, 2)
+    return {"found": found, "failures": failures, "largest_gb": largest, "cpu_seconds": slowest}
 
 
 def main() -> None:
@@ -183,12 +192,8 @@ def main() -> None:
         (scratch / "cache").mkdir()
         make_meshes(scratch)
         make_folders(scratch / "sound", Path(__file__).parents[1] / "data/v0.1", scratch / "cache")
-        found, failures, memory = fuzz(given.first, given.count, given.seed, scratch)
-    print(
-        json.dumps(
-            {"cases": given.count, "found": found, "failures": failures, "largest_gb": round(memory, 2)}, indent=1
-        )
-    )
+        report = {"cases": given.count, **fuzz(given.first, given.count, given.seed, scratch)}
+    print(json.dumps(report, indent=1))
 
 
 def make_meshes(scratch: Path) -> None:

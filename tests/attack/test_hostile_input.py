@@ -1,0 +1,146 @@
+"""Files that claim gigabytes, nest without end or have names that are no text: each is one sentence, below the cap."""
+
+import json
+import lzma
+import os
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from capped import capped
+from synthetic import make_dataset
+
+from ident3d.cli import main
+from ident3d.errors import UserError
+from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.folders.folder import digest
+from ident3d.loaders.folders.packed import PACKED_FILE, pack
+from ident3d.loaders.format.files import LARGEST_JSON, parse_json, read_json, write_json
+from ident3d.training.images.settings import Settings
+
+GIGABYTES = 4 * 2**30
+READ = """
+from ident3d.latents import load_model
+from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.folders.folder import open_folder
+from ident3d.loaders.format.latents_source import read_latents_file
+from ident3d.loaders.layouts.importing import import_
+from ident3d.training.images.settings import Settings
+base = Path(sys.argv[1])
+cap()
+for archive in sorted(base.glob("*.tar*")):
+    attempt(import_, archive, base / "out", show_progress=False)
+attempt(open_folder, base / "description")
+attempt(open_folder, base / "manifest")
+attempt(read_latents_file, base / "latents.npy")
+attempt(load_model, base / "dots.toml")
+attempt(load_model, base / "brackets.toml")
+attempt(lambda: ImageDataset(base / "packed").packed)
+"""
+
+
+def header(kind: bytes, size: int) -> bytes:
+    info = tarfile.TarInfo("images/000000.png")
+    info.type, info.size = kind, size
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def sparse(path: Path, start: bytes = b"") -> Path:
+    """A file of gigabytes that takes no room on the disk."""
+    path.write_bytes(start)
+    os.truncate(path, GIGABYTES)
+    return path
+
+
+def test_memory_stays_below_the_cap(tmp_path: Path) -> None:
+    for name, kind in {
+        "name": tarfile.GNUTYPE_LONGNAME,
+        "link": tarfile.GNUTYPE_LONGLINK,
+        "pax": tarfile.XHDTYPE,
+    }.items():
+        sparse(tmp_path / f"{name}.tar", header(kind, GIGABYTES - 4096))
+    # A list of holes as long as the member: one number a line.
+    fields = tarfile.TarInfo("x").create_pax_header(
+        {**tarfile.TarInfo("x").get_info(), "size": GIGABYTES - 8192, "name": "images/000000.png"}, "utf-8"
+    )
+    holes = tarfile.TarInfo.create_pax_global_header({"GNU.sparse.major": "1", "GNU.sparse.minor": "0"})
+    sparse(tmp_path / "holes.tar", holes + fields + b"9" * 100)
+    # The dictionary of an lzma file, as its header declares it: four gigabytes.
+    data = lzma.compress(bytes(10_240), lzma.FORMAT_ALONE)
+    (tmp_path / "dictionary.tar.lzma").write_bytes(data[:1] + b"\xff\xff\xff\xff" + data[5:])
+    for name, file in {"description": "dataset.json", "manifest": "shards.jsonl", "packed": PACKED_FILE}.items():
+        path = make_dataset(tmp_path / name, 8, size=8)
+        if name == "packed":
+            pack(path, show_progress=False)
+        sparse(path / file)
+    lie = b"\x93NUMPY\x01\0v\0" + b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000, 10)}".ljust(118)
+    (tmp_path / "latents.npy").write_bytes(lie)
+    (tmp_path / "dots.toml").write_text("a" + ".a" * 49_000 + " = 1")
+    (tmp_path / "brackets.toml").write_text("a = " + "[" * 49_000)
+    found = capped(READ, tmp_path)
+    assert [line.partition(" ")[0] for line in found] == ["refused"] * 10 + ["result"]
+    # A packed file without a record is not used; the shards hold the same.
+    assert found[-1] == "result False"
+
+
+@pytest.mark.parametrize(
+    ("data", "fact"),
+    [
+        (b"[" * 100_000, "deeply"),
+        (b'{"a":' * 100_000, "deeply"),
+        (b"[1]", "list"),
+        (b"null", "NoneType"),
+        (b"\xff{}", "utf-8|UTF-8"),
+        (b'{"a": "\\ud800"}', "surrogates"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "4300|digits"),
+    ],
+)
+def test_json_that_is_no_plain_object_is_a_value_error(data: bytes, fact: str) -> None:
+    with pytest.raises(ValueError, match=fact):
+        parse_json(data)
+
+
+def test_a_record_larger_than_any_of_ours_is_not_read(tmp_path: Path) -> None:
+    path = sparse(tmp_path / "large.json")
+    with pytest.raises(ValueError, match=f"{GIGABYTES:,}"):
+        read_json(path)
+    path.write_bytes(b" " * (LARGEST_JSON - 2) + b"{}")
+    assert read_json(path) == {}
+
+
+def test_images_that_a_description_claims_are_not_made_room_for(tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "set", 8, size=8, shard_size=8)
+    pack(path, show_progress=False)
+    content = json.loads((path / PACKED_FILE).read_text())
+    content.pop("digest")
+    content["crc32"] = content["crc32"][:-8]
+    (path / PACKED_FILE).write_text(json.dumps(content | {"digest": digest(content)}))
+    # Checksums of other images than these are none.
+    np.testing.assert_array_equal(
+        ImageDataset(path, packed=True).images([7]), ImageDataset(path, packed=False).images([7])
+    )
+
+
+def test_a_name_that_is_not_utf_8_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = os.fsdecode(b"set-\xff")
+    for words in (
+        ["info", name],
+        ["render", "--n", "1", "--out", name],
+        ["evaluate", name],
+        ["score", "--codes", name],
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            main(words)
+        assert r"set-\xff" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"run\.json.*\\udcff"):
+        write_json(tmp_path / "run.json", {"data": {"path": str(tmp_path / name)}})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("dim", [10**12, 0, -1])
+def test_a_run_cannot_ask_for_an_encoder_that_fills_the_memory(dim: int) -> None:
+    recorded = Settings(space="box", loss="delta", size=16).as_dict()
+    assert Settings.from_dict(recorded | {"dim": 10}).dim == 10
+    with pytest.raises(TypeError, match=f"dim is {dim}"):
+        Settings.from_dict(recorded | {"dim": dim})

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from ident3d.errors import UserError
-from ident3d.loaders.folders.folder import SHARDS
+from ident3d.loaders.folders.folder import LARGEST, SHARDS
 from ident3d.loaders.folders.lifecycle import Job, finish, plan, save_if_changed, target_description
 from ident3d.loaders.folders.provenance import record_run
 from ident3d.loaders.format import manifest
@@ -226,10 +226,11 @@ def decode(place: ByteRange, size: int | None) -> NDArray[np.uint8]:
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(place.read()), formats=("PNG",)) as picture:
                 width, height = picture.size
-                if picture.mode not in ("RGB", "RGBA") or width != height or size not in (None, width):
+                plain = picture.mode in ("RGB", "RGBA") and width == height <= LARGEST
+                if not plain or size not in (None, width):
                     raise UserError(
                         f"{place.path.name}: a picture is {width}×{height} {picture.mode}; all must be square RGB "
-                        f"pictures of one size."
+                        f"pictures of one size, of at most {LARGEST} pixels."
                     )
                 return np.asarray(picture)[..., :3].copy()
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:

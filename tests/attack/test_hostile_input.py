@@ -24,7 +24,7 @@ READ = """
 from ident3d.latents import load_model
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.folder import open_folder
-from ident3d.loaders.format.latents_source import read_latents_file
+from ident3d.loaders.format.latents_source import read_npy
 from ident3d.loaders.layouts.importing import import_
 from ident3d.training.images.settings import Settings
 base = Path(sys.argv[1])
@@ -33,7 +33,7 @@ for archive in sorted(base.glob("*.tar*")):
     attempt(import_, archive, base / "out", show_progress=False)
 attempt(open_folder, base / "description")
 attempt(open_folder, base / "manifest")
-attempt(read_latents_file, base / "latents.npy")
+attempt(read_npy, base / "latents.npy")
 attempt(load_model, base / "dots.toml")
 attempt(load_model, base / "brackets.toml")
 attempt(lambda: ImageDataset(base / "packed").packed)

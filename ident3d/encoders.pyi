@@ -1,3 +1,4 @@
+from ident3d.training.encoders.conv import conv_net as conv_net
 from ident3d.training.encoders.image_encoder import Encoder as Encoder
 from ident3d.training.encoders.image_encoder import encoder as encoder
 from ident3d.training.encoders.image_encoder import parameter_groups as parameter_groups

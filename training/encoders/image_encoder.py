@@ -7,16 +7,15 @@ import torch
 from torch import Tensor, nn
 
 from ident3d.errors import UserError, unknown
+from ident3d.training.encoders.conv import conv_net
 from ident3d.training.encoders.output_spaces import OutputSpace
-from ident3d.training.encoders.resnet import resnet18, resnet34, resnet50
+from ident3d.training.encoders.resnet import ResNet, resnet18, resnet34, resnet50
 from ident3d.training.loop.dtype import wide
 from ident3d.training.loop.own_code import own_code, own_module
 
-BACKBONES: dict[str, Callable[[int], nn.Module]] = {
-    "resnet18": resnet18,
-    "resnet34": resnet34,
-    "resnet50": resnet50,
-}
+RESNETS: dict[str, Callable[..., ResNet]] = {"resnet18": resnet18, "resnet34": resnet34, "resnet50": resnet50}
+# What may follow a ResNet's name.
+FLAT, SMALL_STEM = "flat", "small-stem"
 FEATURES_PER_CODE = 10
 
 
@@ -53,15 +52,17 @@ class Encoder(nn.Module):
         return codes
 
 
-def encoder(name: str, space: OutputSpace) -> Encoder:
-    """Return an encoder into `space`: resnet18, resnet34, resnet50, or a user's own backbone as "package.module:name".
+def encoder(name: str, space: OutputSpace, *, size: int | None = None) -> Encoder:
+    """Return an encoder into `space`: conv, resnet18, 34 or 50, or a user's own backbone as "package.module:name".
 
-    The name stands for a class or function that is called with the number of outputs, 10·d, or for an nn.Module that
-    has as many.
+    A ResNet takes options: with "+flat" its last features are flattened and not averaged, with "+small-stem" it begins
+    with a 3×3 convolution that keeps the image's size, as in "resnet18+small-stem+flat". A user's own name stands for a
+    class or function that is called with the number of outputs, 10·d, or for an nn.Module that has as many.
 
     Args:
         name: The backbone.
         space: The output space, of d dimensions.
+        size: The width of the images; conv and "+flat" take no other.
 
     Returns:
         An `Encoder`: images (N, 3, H, W) → codes (N, d).
@@ -74,11 +75,25 @@ def encoder(name: str, space: OutputSpace) -> Encoder:
         torch.Size([2, 5])
     """
     outputs = FEATURES_PER_CODE * space.dim
-    if ":" not in name:
-        if name not in BACKBONES:
-            raise unknown("encoder", name, [*BACKBONES, "package.module:name"])
-        return Encoder(BACKBONES[name](outputs), space)
-    return Encoder(own_module("encoder", name, outputs=outputs), space, name)
+    if ":" in name:
+        return Encoder(own_module("encoder", name, outputs=outputs), space, name)
+    return Encoder(backbone(name, outputs, size), space, name)
+
+
+def backbone(name: str, outputs: int, size: int | None) -> nn.Module:
+    """Return a backbone of ours by name."""
+    kind, *extras = name.split("+")
+    if kind != "conv" and kind not in RESNETS:
+        raise unknown("encoder", name, ["conv", *RESNETS, "package.module:name"])
+    if kind == "conv" and extras:
+        raise UserError(f"The encoder conv has no options; those of {name!r} are for ResNets.")
+    if bad := [extra for k, extra in enumerate(extras) if extra not in (FLAT, SMALL_STEM) or extra in extras[:k]]:
+        raise UserError(f"{name!r}: a ResNet's options are +{FLAT} and +{SMALL_STEM}, each once, not {bad[0]!r}.")
+    if size is None and (kind == "conv" or FLAT in extras):
+        raise UserError(f"The encoder {name} is made for images of one width: give its `size`.")
+    if kind == "conv":
+        return conv_net(outputs, size or 0)
+    return RESNETS[kind](outputs, flat=size if FLAT in extras else None, small_stem=SMALL_STEM in extras)
 
 
 def parameter_groups(

@@ -67,19 +67,28 @@ def shortcut(inputs: int, outputs: int, stride: int) -> nn.Module:
 
 
 class ResNet(nn.Module):
-    """A 7×7 stem, four stages of blocks, the mean over the image, a linear layer: (N, 3, H, W) → (N, outputs)."""
+    """A stem, four stages of blocks, the mean over the image, a linear layer: (N, 3, H, W) → (N, outputs).
 
-    def __init__(self, block: Block, blocks: Sequence[int], outputs: int) -> None:
+    The usual stem shrinks an image fourfold, by a 7×7 convolution and a pooling. The small one keeps its size: a 3×3
+    convolution. If `flat` names the images' width, the features are flattened and not averaged.
+    """
+
+    def __init__(
+        self, block: Block, blocks: Sequence[int], outputs: int, *, flat: int | None = None, small_stem: bool = False
+    ) -> None:
         super().__init__()
-        self.conv1 = conv(3, 64, 7, 2)
+        self.flat = flat is not None
+        self.conv1 = conv(3, 64, 3) if small_stem else conv(3, 64, 7, 2)
         self.bn1 = nn.BatchNorm2d(64)
-        self.maxpool = nn.MaxPool2d(3, 2, padding=1)
+        self.maxpool = nn.Identity() if small_stem else nn.MaxPool2d(3, 2, padding=1)
         width = 64 * block.expansion
         self.layer1 = stage(block, 64, 64, blocks[0], 1)
         self.layer2 = stage(block, width, 128, blocks[1], 2)
         self.layer3 = stage(block, 2 * width, 256, blocks[2], 2)
         self.layer4 = stage(block, 4 * width, 512, blocks[3], 2)
-        self.fc = nn.Linear(8 * width, outputs)
+        # Three stages halve the image. Every halving rounds up.
+        side = 1 if flat is None else -(-flat // (8 if small_stem else 32))
+        self.fc = nn.Linear(8 * width * side**2, outputs)
         # The initialisation of the usual checkpoints. PyTorch's default is another one.
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
@@ -88,7 +97,7 @@ class ResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.maxpool(relu(self.bn1(self.conv1(x)), inplace=True))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        outputs: Tensor = self.fc(x.mean((2, 3)))
+        outputs: Tensor = self.fc(x.flatten(1) if self.flat else x.mean((2, 3)))
         return outputs
 
 
@@ -99,11 +108,13 @@ def stage(block: Block, inputs: int, width: int, blocks: int, stride: int) -> nn
     return nn.Sequential(block(inputs, width, stride), *rest)
 
 
-def resnet18(outputs: int) -> ResNet:
+def resnet18(outputs: int, *, flat: int | None = None, small_stem: bool = False) -> ResNet:
     """Return a ResNet-18 with random weights.
 
     Args:
         outputs: The number of outputs.
+        flat: The images' width, to flatten the last features; by default they are averaged.
+        small_stem: Begin with a 3×3 convolution that keeps the image's size.
 
     Returns:
         A module: images (N, 3, H, W) → (N, outputs).
@@ -114,14 +125,16 @@ def resnet18(outputs: int) -> ResNet:
         >>> encoders.resnet18(10)(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 10])
     """
-    return ResNet(BasicBlock, (2, 2, 2, 2), outputs)
+    return ResNet(BasicBlock, (2, 2, 2, 2), outputs, flat=flat, small_stem=small_stem)
 
 
-def resnet34(outputs: int) -> ResNet:
+def resnet34(outputs: int, *, flat: int | None = None, small_stem: bool = False) -> ResNet:
     """Return a ResNet-34 with random weights.
 
     Args:
         outputs: The number of outputs.
+        flat: The images' width, to flatten the last features; by default they are averaged.
+        small_stem: Begin with a 3×3 convolution that keeps the image's size.
 
     Returns:
         A module: images (N, 3, H, W) → (N, outputs).
@@ -132,14 +145,16 @@ def resnet34(outputs: int) -> ResNet:
         >>> encoders.resnet34(10)(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 10])
     """
-    return ResNet(BasicBlock, (3, 4, 6, 3), outputs)
+    return ResNet(BasicBlock, (3, 4, 6, 3), outputs, flat=flat, small_stem=small_stem)
 
 
-def resnet50(outputs: int) -> ResNet:
+def resnet50(outputs: int, *, flat: int | None = None, small_stem: bool = False) -> ResNet:
     """Return a ResNet-50 with random weights.
 
     Args:
         outputs: The number of outputs.
+        flat: The images' width, to flatten the last features; by default they are averaged.
+        small_stem: Begin with a 3×3 convolution that keeps the image's size.
 
     Returns:
         A module: images (N, 3, H, W) → (N, outputs).
@@ -150,4 +165,4 @@ def resnet50(outputs: int) -> ResNet:
         >>> encoders.resnet50(10)(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 10])
     """
-    return ResNet(Bottleneck, (3, 4, 6, 3), outputs)
+    return ResNet(Bottleneck, (3, 4, 6, 3), outputs, flat=flat, small_stem=small_stem)

@@ -186,3 +186,43 @@ def test_parameter_groups_give_bounds_their_own_rate() -> None:
 def test_bad_spaces(name: str, dim: int, settings: dict[str, float], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         output_space(name, dim, **settings)
+
+
+@pytest.mark.parametrize(
+    ("size", "convolutions", "features"), [(64, 4, 4096), (32, 3, 2048), (48, 3, 4608), (8, 1, 512)]
+)
+def test_conv_halves_an_image_until_it_is_small(size: int, convolutions: int, features: int) -> None:
+    model = encoder("conv", output_space("box", 4), size=size)
+    assert model(torch.randn(3, 3, size, size)).shape == (3, 4)
+    layers = list(model.backbone.modules())
+    assert sum(isinstance(layer, nn.Conv2d) for layer in layers) == convolutions
+    assert [layer.in_features for layer in layers if isinstance(layer, nn.Linear)] == [features, 256]
+
+
+@pytest.mark.parametrize(
+    ("options", "features"), [("+flat", 4 * 512), ("+small-stem", 512), ("+small-stem+flat", 36 * 512)]
+)
+def test_a_resnet_with_options(options: str, features: int) -> None:
+    # 42 pixels: every stage has to round up, to 2 and with the small stem to 6.
+    model = encoder(f"resnet18{options}", output_space("unbounded", 2), size=42)
+    assert model(torch.randn(2, 3, 42, 42)).shape == (2, 2)
+    assert isinstance(model.backbone, ResNet)
+    assert model.backbone.fc.in_features == features
+    assert model.backbone.conv1.kernel_size == ((3, 3) if "stem" in options else (7, 7))
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "fact"),
+    [
+        ("conv", 7, "at least 8"),
+        ("conv+flat", 64, "no options"),
+        ("conv", None, "size"),
+        ("resnet18+flat", None, "size"),
+        ("resnet18+big", 64, "'big'"),
+        ("resnet18+flat+flat", 64, "'flat'"),
+        ("resnet19", 64, "resnet18"),
+    ],
+)
+def test_encoders_that_cannot_be(name: str, size: int | None, fact: str) -> None:
+    with pytest.raises(UserError, match=fact.replace("+", r"\+")):
+        encoder(name, output_space("unbounded", 2), size=size)

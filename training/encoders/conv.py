@@ -1,0 +1,52 @@
+"""A small encoder for images of 32 or 64 pixels: few convolutions, and a head that sees where each feature lies."""
+
+from itertools import pairwise
+
+from torch import nn
+
+from ident3d.errors import UserError
+
+# Channels of the first convolution and the most of any, the units behind them, and the fewest pixels of an image.
+FIRST, MOST, UNITS, SMALLEST = 32, 256, 256, 8
+
+
+def halvings(size: int) -> int:
+    """Return how often an image of this width is halved until it is less than 8 pixels wide: 4 times for 64."""
+    count = 0
+    while size >= SMALLEST:
+        size, count = size // 2, count + 1
+    return count
+
+
+def conv_net(outputs: int, size: int) -> nn.Sequential:
+    """Return 4×4 convolutions of stride 2 with 32, 64, 128, 256 … channels, flattened, and two linear layers.
+
+    Each halves the image, until it is less than 8 pixels wide: four convolutions for 64 pixels, three for 32. Batch
+    norm and ReLU follow every layer but the last. The features are flattened and not averaged, so that positions need
+    not be carried through channels.
+
+    Args:
+        outputs: The number of outputs.
+        size: The width of the images, at least 8.
+
+    Returns:
+        A module: images (N, 3, size, size) → (N, outputs).
+
+    Example:
+        >>> import torch
+        >>> from ident3d import encoders
+        >>> encoders.conv_net(10, size=32)(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 10])
+    """
+    if size < SMALLEST:
+        raise UserError(f"The encoder conv takes images of at least {SMALLEST} pixels, not {size}.")
+    count = halvings(size)
+    channels = [3, *(min(FIRST * 2**k, MOST) for k in range(count))]
+    side = size >> count
+    layers: list[nn.Module] = []
+    # The batch norm behind a layer brings the bias.
+    for before, after in pairwise(channels):
+        layers += [nn.Conv2d(before, after, 4, 2, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU(inplace=True)]
+    features = channels[-1] * side**2
+    layers += [nn.Flatten(), nn.Linear(features, UNITS, bias=False), nn.BatchNorm1d(UNITS), nn.ReLU(inplace=True)]
+    return nn.Sequential(*layers, nn.Linear(UNITS, outputs))

@@ -27,8 +27,9 @@ def products(z: Tensor, z_tilde: Tensor) -> Tensor:
     return torch.cat([(z[:, None] * z).sum(2), positive[:, None]], 1).logsumexp(1) - positive
 
 
-BOX: dict[str, object] = {"cond": "normal", "space": "box"}
-SPHERE: dict[str, object] = {"latent_space": "sphere", "cond": "vmf", "space": "sphere"}
+# The plain loop keeps each anchor among its own negatives, as the public code does.
+BOX: dict[str, object] = {"cond": "normal", "space": "box", "negatives": "batch"}
+SPHERE: dict[str, object] = {"latent_space": "sphere", "cond": "vmf", "space": "sphere", "negatives": "batch"}
 # name → what it changes in the public settings, and the plain loss
 CASES: dict[str, tuple[dict[str, object], Loss]] = {
     "box, p = 1": (BOX | {"model_p": 1.0}, partial(naive_delta, p=1)),

@@ -113,12 +113,14 @@ share("--search", default="exact",
 
 # the encoder and its output space
 share("--encoder",
-      help="Encoder: resnet18, 34, 50 (images); papers or widths such as 256x4 (mixing); or your own, "
-           "package.module:name.")
+      help="Encoder: conv (small images), resnet18, 34, 50, with +flat or +small-stem (images); papers or widths such "
+           "as 256x4 (mixing); or your own, package.module:name.")
 share("--space", show_default="fits latents and loss",
       help="Output space: box, sphere, unbounded (supervised), or box*sphere (periodic latents).")
 share("--dim", type=int, help="Number of codes; in mixing also of latents.")
-share("--bound", help="Bound of the box at the start, in each dimension; mixing also takes `match`, the best scale.")
+share("--bound",
+      help="Bound of the box at the start, in each dimension; train also takes `auto` (found from the pairs), mixing "
+           "`match` (the best scale).")
 share("--radius", default=1.0, help="Radius of the sphere at the start.")
 share("--learnable/--fixed", default=None, show_default="learnable for boxes, fixed for spheres",
       help="Whether to train bound and radius.")
@@ -131,8 +133,8 @@ share("--loss", show_default="fits the output space",
 share("--model-p", type=float, show_default="2", help="Power p of the loss delta: 1 fits Laplace, 2 normal pairs.")
 share("--tau", default=1.0, help="Temperature of the loss.")
 share("--alpha", default=0.5, help="Share of uniformity in the loss au.")
-share("--negatives", default="batch",
-      help="Negatives of each anchor: batch (all anchors with itself, as public code does) or others.")
+share("--negatives", show_default="others for delta and infonce",
+      help="Negatives of each anchor: others (the papers') or batch (all anchors with itself, as public code does).")
 share("--supervised", is_flag=True, help="Learn the latents themselves, by mean squared error.")
 LOSS = ("--loss", "--model-p", "--tau", "--alpha", "--negatives", "--supervised")
 

@@ -18,6 +18,7 @@ from ident3d.commands.parameters import Names, Numbers
     option("--seeds", type=Numbers(int), default="0", help="Seeds, separated by commas."),
     option("--variant", "variants", multiple=True, type=Names(), show_default="all",
            help="Only this variant of the profile; repeatable."),
+    option("--validation", is_flag=True, help="Score on images for tuning instead of the test set's."),
     "--workers",
     "--device",
     option("--out", show_default="below the data root"),
@@ -36,8 +37,9 @@ def reproduce(
 
     \b
       ident3d reproduce table1                                    all rows, as many at once as there are cores
-      ident3d reproduce table4                                    both small variants, hours on a CPU
+      ident3d reproduce table4                                    all small variants, hours on a CPU
       ident3d reproduce table4 --variant seven --rows box-normal  one row, about 20 minutes
+      ident3d reproduce table4 --validation                       the same, on images for tuning
       ident3d reproduce table4 --profile paper --seeds 0,1,2      the paper's own size
     """
     from ident3d.reproduction.reproduce import reproduce

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from ident3d.commands.options import LOSS, Sectioned, option, options, settings_of, show
-from ident3d.commands.parameters import StoreOrPath
+from ident3d.commands.parameters import NumberOr, StoreOrPath
 from ident3d.machine import untried
 
 
@@ -37,7 +37,7 @@ from ident3d.machine import untried
     option("--encoder", default="resnet18"),
     option("--dim", show_default="as many as latents vary"),
     "--space",
-    option("--bound", default=1.0),
+    option("--bound", type=NumberOr("auto"), default="auto"),
     "--radius",
     "--learnable/--fixed",
     option("--dtype", default="auto"),
@@ -51,7 +51,7 @@ from ident3d.machine import untried
     option("--chunk", type=int, help="Images that the encoder takes at once; all negatives are kept."),
     option("--steps", default=30_000),
     "--lr",
-    "--space-lr",
+    option("--space-lr", show_default="20 times --lr with --bound auto, else --lr"),
     "--schedule",
     section="Optimiser",
 )
@@ -69,12 +69,13 @@ from ident3d.machine import untried
 def train(directory: Path | str | None, as_json: bool, **given: Any) -> int:
     """Train an encoder, score it on held-out images, and write a report.
 
-    DIR is by default the newest complete training set below the data root. The defaults are the paper's: a row of
-    Table 4 is one line. Larger stored images are averaged down to --size. Under torchrun, ranks share the batch and
-    see each other's negatives.
+    DIR is by default the newest complete training set below the data root. The defaults are the paper's but for the
+    start of the box. Larger stored images are averaged down to --size. Under torchrun, ranks share the batch and see
+    each other's negatives.
 
     \b
       ident3d train --space box --cond normal           the paper's best row
+      ident3d train --encoder conv --lr 1e-3 --schedule onecycle --steps 2000     the same on a CPU, images of 64 pixels
       ident3d train --space sphere --cond augment       SimCLR
       ident3d train --supervised                        the ceiling
       torchrun --nproc-per-node 8 -m ident3d train      eight GPUs

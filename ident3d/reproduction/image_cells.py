@@ -27,18 +27,26 @@ from ident3d.training.loop.dtype import choose_dtype, seconds_of_pass
 from ident3d.training.loop.log import read_log
 from ident3d.training.report.report import write_report
 
-SPLITS: Final = ("train", "test")
+# Validation images are of the split test, whose latents share nothing with the training set's, and of another seed.
+VALIDATION_SEED: Final = 1
 WIDTH_PAIRS: Final = 5000  # drawn to measure how wide the pairs of a row turned out
 
 
 def recipe_of(variant: ImageVariant, split: str) -> Recipe:
+    if split == "validation":
+        return Recipe(variant.world, split="test", seed=VALIDATION_SEED, size=variant.size)
     return Recipe(variant.world, split=split, size=variant.size)
+
+
+def splits(variant: ImageVariant) -> tuple[str, str]:
+    """Return the split to train on and the one to score on."""
+    return "train", variant.scored
 
 
 def dataset_path(variant: ImageVariant, split: str, base: Path) -> Path:
     """Return the folder that `ident3d render` writes a variant's images to."""
     recipe = recipe_of(variant, split)
-    return base / recipe.name(variant.count(split), drawn(recipe.seed, split))
+    return base / recipe.name(variant.count(split), drawn(recipe.seed, recipe.split))
 
 
 def is_complete(path: Path) -> bool:
@@ -60,7 +68,9 @@ def dataset(variant: ImageVariant, split: str, base: Path, show_progress: bool) 
 
 def estimate(cells: Sequence[Cell[ImageVariant]], base: Path, device: str) -> list[str]:
     """Say what is left to do: images to render, and hours of training judged by one pass of each variant's encoder."""
-    wanted = {dataset_path(c.variant, split, base): c.variant.count(split) for c in cells for split in SPLITS}
+    wanted = {
+        dataset_path(c.variant, split, base): c.variant.count(split) for c in cells for split in splits(c.variant)
+    }
     images = sum(count for path, count in wanted.items() if not is_complete(path))
     trained = [cell for cell in cells if cell.row.change is not None]
     hours, known = 0.0, {}
@@ -100,6 +110,9 @@ def depends_on(cell: Cell[ImageVariant]) -> dict[str, Any]:
     """Return what a cell's figures depend on: the images, and the settings of what is trained on them."""
     v = cell.variant
     images = {"train": v.train, "test": v.test, "size": v.size, "world": v.world.as_dict()}
+    # Tables of the test set are of before there was a choice.
+    if v.scored != "test":
+        images["scored"] = v.scored
     settings = {} if cell.row.change is None else {"settings": settings_of(cell).as_dict()}
     return {"images": images, **settings}
 
@@ -114,22 +127,22 @@ def run_cells(
             continue
         yield CellEvent(cell, CellStatus.STARTED)
         # Outside the try: images that cannot be rendered end the table, because every later row needs them too.
-        paths = {split: dataset(cell.variant, split, base, show_progress) for split in SPLITS}
+        trained, scored = (dataset(cell.variant, split, base, show_progress) for split in splits(cell.variant))
         try:
             if cell.row.change is None:
-                run_identity(cell, paths["test"])
+                run_identity(cell, scored)
             else:
-                run_cell(experiment, cell, paths, device, show_progress)
+                run_cell(experiment, cell, trained, scored, device, show_progress)
         except Busy as error:
             yield CellEvent(cell, CellStatus.BUSY, str(error))
         else:
             yield CellEvent(cell, CellStatus.FINISHED)
 
 
-def run_identity(cell: Cell[ImageVariant], test: Path) -> None:
+def run_identity(cell: Cell[ImageVariant], scored: Path) -> None:
     """Score the pixels themselves, without an encoder, and write the result."""
     start = time.perf_counter()
-    images = ImageDataset(test, latents=moving_latents(cell.variant.world))
+    images = ImageDataset(scored, latents=moving_latents(cell.variant.world))
     figures = {"R²": identity_r2(images, seed=cell.seed)}
     cell.folder.mkdir(parents=True, exist_ok=True)
     facts = depends_on(cell) | {"pixels": "least squares of least norm"} | circumstances(torch.device("cpu"))
@@ -137,13 +150,13 @@ def run_identity(cell: Cell[ImageVariant], test: Path) -> None:
 
 
 def run_cell(
-    experiment: Experiment, cell: Cell[ImageVariant], paths: dict[str, Path], device: str, show_progress: bool
+    experiment: Experiment, cell: Cell[ImageVariant], trained: Path, scored: Path, device: str, show_progress: bool
 ) -> None:
     """Train and score one row, and write the result; a run that was interrupted goes on."""
     settings = cell.variant.settings_of(cell.row, cell.seed)
     options: dict[str, Any] = {"device": device, "show_progress": show_progress}
-    run = train(paths["train"], settings, out=cell.folder, resume=True, **options)
-    evaluation = evaluate(run, paths["test"], encoder=settings.encoder, **options)
+    run = train(trained, settings, out=cell.folder, resume=True, **options)
+    evaluation = evaluate(run, scored, encoder=settings.encoder, **options)
     write_report(run, evaluation)
     facts = depends_on(cell) | {"dtype": run.dtype, **run.facts} | {"widths": pair_widths(run)}
     seconds = sum(line["seconds"] for line in read_log(run.path))

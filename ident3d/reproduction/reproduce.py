@@ -14,7 +14,7 @@ from ident3d.reproduction.cells import Cell, CellEvent, CellStatus, finished_res
 from ident3d.reproduction.table import as_json, markdown, table_of
 from ident3d.reproduction.table_page import write_table_page
 from ident3d.training.experiments.by_name import EXPERIMENTS
-from ident3d.training.experiments.experiment import Experiment
+from ident3d.training.experiments.experiment import Experiment, validated
 from ident3d.training.losses.choice import check_seed
 
 
@@ -29,6 +29,7 @@ def reproduce(
     out: Path | str | None = None,
     root: Path | None = None,
     device: str = "auto",
+    validation: bool = False,
     experiment: Experiment | None = None,
     say: Callable[[str], None] = print,
     show_progress: bool = True,
@@ -37,8 +38,9 @@ def reproduce(
 
     Images that it needs are rendered first, if they are not below the data root already. An estimate is printed before
     anything starts. Rows on mixed latents run side by side, one thread each, as many as there are cores or `workers`.
-    Several processes may share a folder: a row that one of them trains is left to it. `experiment` gives a user's own
-    experiment instead of the named one.
+    Several processes may share a folder: a row that one of them trains is left to it. With `validation` rows are
+    scored on images for tuning, in a folder of their own. `experiment` gives a user's own experiment instead of the
+    named one.
     """
     if experiment is None:
         if name not in EXPERIMENTS:
@@ -46,8 +48,11 @@ def reproduce(
         experiment = EXPERIMENTS[name]
     if workers is not None and workers < 1:
         raise UserError(f"--workers is at least 1, not {workers}.")
+    if validation:
+        experiment = validated(experiment)
     base = data_root(root)
-    folder = Path(out) if out else base / "reproduce" / f"{experiment.name}-{profile}"
+    own = f"{experiment.name}-{profile}{'-validation' if validation else ''}"
+    folder = Path(out) if out else base / "reproduce" / own
     cells = plan(experiment, profile, folder, rows=rows, seeds=seeds, variants=variants)
     check_finished(experiment, profile, folder)
     cells = [cell for cell in cells if not cell.done]

@@ -99,6 +99,8 @@ def command_of(experiment: Experiment, profile: str, results: Sequence[Result]) 
     # Options that name everything are left out.
     rows, variants = (list(dict.fromkeys(getattr(r, name) for r in results)) for name in ("row", "variant"))
     every = experiment.variants(profile)
+    if any(getattr(variant, "scored", "test") == "validation" for variant in every):
+        words.append("--validation")
     if set(rows) != {row.name for variant in every for row in experiment.rows_of(variant)}:
         words.append(f"--rows {','.join(rows)}")
     if set(variants) != {variant.name for variant in every}:

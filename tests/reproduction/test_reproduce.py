@@ -242,7 +242,10 @@ def test_every_row_is_accepted_for_every_profile() -> None:
                         assert set(row.paper) == set(experiment.columns)
     assert len(TABLE4.rows) == 7
     assert len(CAUSAL3DIDENT.rows) == 12
-    assert [variant.name for variant in TABLE4.variants("mini")] == ["seven", "all-ten"]
+    assert [variant.name for variant in TABLE4.variants("mini")] == ["seven", "all-ten", "wrapped"]
+    (published,) = TABLE4.variants("paper")
+    s = published.settings_of(TABLE4.row("box-normal"), 0)
+    assert (s.negatives, s.bound, s.batch, s.steps, s.lr, s.encoder) == ("batch", 1.0, 512, 30_000, 1e-4, "resnet18")
 
 
 def test_the_papers_defaults_are_the_papers_row() -> None:

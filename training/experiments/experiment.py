@@ -52,15 +52,19 @@ class Variant(Generic[AnySettings]):
 
 @dataclass(frozen=True, kw_only=True)
 class ImageVariant(Variant[Settings]):
-    """A variant on images of a world, `size` pixels wide: `train` of them to train on, `test` to score on."""
+    """A variant on images of a world, `size` pixels wide: `train` of them to train on, `test` to score on.
+
+    `scored` is "test", or "validation" for as many other images, on which settings may be tuned.
+    """
 
     world: World
     size: int
     train: int
     test: int
+    scored: Literal["test", "validation"] = "test"
 
     def count(self, split: str) -> int:
-        """Return the number of images of the split train or test."""
+        """Return the number of images of the split train, test or validation."""
         return self.train if split == "train" else self.test
 
 
@@ -116,12 +120,26 @@ class Experiment:
         return rows
 
 
+def validated(experiment: Experiment) -> Experiment:
+    """Return an experiment on images as it is scored for tuning: on validation images in place of the test set's."""
+    if experiment.kind != "images":
+        raise UserError(
+            f"--validation is for experiments on images; {experiment.name} draws new latents for each score."
+        )
+    profiles = {
+        name: tuple(replace(v, scored="validation") for v in variants if isinstance(v, ImageVariant))
+        for name, variants in experiment.profiles.items()
+    }
+    return replace(experiment, profiles=profiles)
+
+
 # The size for a CPU of every table on mixed latents. A whitened input, a small encoder and small batches reach in
 # thousands of steps what the papers' need hundreds of thousands for. The box starts at the scale that is best for the
 # size of the batch, and Λ̂ has a rate of its own to get to its place.
 MINI_MIXING: Final = MixingSettings(
-    encoder="256x2", whiten=True, dtype="bf16", bound=None, batch=256, lr=2e-3, schedule="cosine", lambda_lr=2e-2
-)
+    encoder="256x2", whiten=True, dtype="bf16", negatives="batch", bound=None, batch=256, lr=2e-3, schedule="cosine",
+    lambda_lr=2e-2,
+)  # fmt: skip
 
 
 def on_mixed_latents(

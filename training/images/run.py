@@ -13,7 +13,7 @@ from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.loaders.folders.folder import Description, read_description
 from ident3d.training.encoders.image_encoder import Encoder, encoder
 from ident3d.training.encoders.output_spaces import output_space
-from ident3d.training.images.settings import Settings, moving_latents
+from ident3d.training.images.settings import PUBLIC_BOUND, Settings, moving_latents
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.run_folder import digest, record_of, with_new_names, write_record
 from ident3d.training.views.pixels import Pixels
@@ -128,8 +128,9 @@ def new_encoder(settings: Settings, world: World) -> Encoder:
         dims = [3, 8]
     # Here and not earlier, so that the weights depend on nothing that was drawn before.
     torch.manual_seed(s.seed)
-    space = output_space(s.space, dims, bound=s.bound, radius=s.radius, learnable=s.learnable)
-    return encoder(s.encoder, space)
+    # A start that was found from pairs stands in the checkpoint; here any will do.
+    space = output_space(s.space, dims, bound=s.bound or PUBLIC_BOUND, radius=s.radius, learnable=s.learnable)
+    return encoder(s.encoder, space, size=s.size)
 
 
 def trained_encoder(run: Run, own: str | None = None) -> tuple[Encoder, int]:

@@ -7,18 +7,31 @@ from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.training.loop.run_folder import with_new_names
 from ident3d.training.loop.steps import SCHEDULES
-from ident3d.training.losses.choice import ALPHA, check_loss, check_name, check_ranges, power_of
+from ident3d.training.losses.choice import (
+    ALPHA,
+    check_loss,
+    check_name,
+    check_ranges,
+    power_of,
+    usual_negatives,
+)
 from ident3d.training.views.choice import augmentation
 
 CONDITIONALS = ("normal", "laplace", "gennorm", "vmf")
 VIEWS = (*CONDITIONALS, "augment")
 DTYPES = ("auto", "fp32", "bf16", "fp16")
 MOST_CODES = 100_000
+# How much faster than the weights a bound moves whose start is found: it has a longer way to go.
+BOUND_FASTER = 20
+# The public code's start.
+PUBLIC_BOUND = 1.0
 
 
 @dataclass(frozen=True)
 class Settings:
     """The options of `ident3d train` that decide what is learnt. None means what `with_defaults` makes of it.
+
+    A box's `bound` may stay None: then its start is found from the pairs, and the run's facts hold it.
 
     Example:
         >>> from ident3d import Settings
@@ -34,7 +47,7 @@ class Settings:
     model_p: float | None = None
     tau: float = 1.0
     alpha: float = ALPHA
-    negatives: str = "batch"
+    negatives: str | None = None
     supervised: bool = False
     only: tuple[str, ...] = ()
     same_class: bool = False
@@ -42,7 +55,7 @@ class Settings:
     augment: str = "simclr"
     encoder: str = "resnet18"
     dim: int | None = None
-    bound: float = 1.0
+    bound: float | None = None
     radius: float = 1.0
     learnable: bool | None = None
     space_lr: float | None = None
@@ -69,7 +82,8 @@ class Settings:
             given = getattr(settings, name)
             if not isinstance(float(given) if type(given) is int and isinstance(0.0, kind) else given, kind):
                 raise TypeError(f"{name} is {given!r}")
-        if None in (settings.space, settings.loss, settings.dim, settings.size) or settings.cond not in VIEWS:
+        decided = (settings.space, settings.loss, settings.negatives, settings.dim, settings.size)
+        if None in decided or settings.cond not in VIEWS:
             raise TypeError("its settings leave something open")
         # An encoder of this width is made before its checkpoint shows that no such one was trained.
         if not 1 <= (settings.dim or 0) <= MOST_CODES:
@@ -106,6 +120,8 @@ def with_defaults(settings: Settings, world: World, stored_size: int, images: in
     if loss == "simclr" and "box" in space:
         raise UserError(f"--loss simclr compares directions: take --space sphere or unbounded, not {space}.")
     check_loss(loss, space, supervised=s.supervised, model_p=s.model_p, tau=s.tau, alpha=s.alpha, negatives=s.negatives)
+    # Without a box there is no start to find; a user's own loss may have any scale.
+    bound = s.bound if s.bound is not None or ("box" in space and ":" not in loss) else PUBLIC_BOUND
     moving = len(moving_latents(world))
     if s.supervised and s.dim not in (None, moving):
         raise UserError(f"Supervised codes are the {moving} latents that vary, so --dim cannot be {s.dim}.")
@@ -114,6 +130,10 @@ def with_defaults(settings: Settings, world: World, stored_size: int, images: in
         size=size,
         space=space,
         loss=loss,
+        negatives=s.negatives or usual_negatives(loss),
+        bound=bound,
+        # A bound whose start is found goes on at a rate of its own.
+        space_lr=BOUND_FASTER * s.lr if bound is None and s.space_lr is None else s.space_lr,
         model_p=power_of(loss, s.model_p),
         cond_p=3.0 if s.cond == "gennorm" and s.cond_p is None else s.cond_p,
         dim=moving if s.dim is None else s.dim,

@@ -14,11 +14,13 @@ from torch.nn.parallel import DistributedDataParallel
 from ident3d.errors import UserError
 from ident3d.loaders.batches.loader import Loader, make_loader
 from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.folders.folder import differences, is_dataset, local_copy
 from ident3d.loaders.stores.lease import Lease
 from ident3d.training.encoders.image_encoder import Encoder, parameter_groups
 from ident3d.training.encoders.output_spaces import OutputSpace
+from ident3d.training.images.best_box import BestBox, best_box
 from ident3d.training.images.run import Run, data_facts, default_name, new_encoder, new_pairs, open_run
 from ident3d.training.images.settings import DTYPES, Settings, moving_latents, with_defaults
 from ident3d.training.images.which_dataset import training_folder
@@ -55,6 +57,7 @@ class Parts:
     """A run's parts. `network` is the model as the loop calls it, compiled or shared out among ranks."""
 
     run: Run
+    box: BestBox | None
     loader: Loader
     views: MakeViews
     generator: torch.Generator
@@ -125,10 +128,14 @@ def build(request: TrainingRequest, here: Rank, workers: int | None) -> Parts:
     loader = make_loader(
         images if pairs is None else pairs, share, workers=workers, seed=s.seed, rank=here.rank, world_size=here.world
     )
-    model = on_device(new_encoder(s, images.world), device)
+    # The run's own record comes first: a run that goes on had its box measured at its start.
+    box = best_of(request, pairs)
+    bound = box.start if box and s.bound is None else s.bound
+    model = on_device(new_encoder(replace(s, bound=bound), images.world), device)
     objective = Objective(
-        s.loss, s.dim, space=str(s.space), p=s.model_p, tau=s.tau, alpha=s.alpha, negatives=s.negatives, seed=s.seed
-    ).to(device)
+        s.loss, s.dim, space=str(s.space), p=s.model_p, tau=s.tau, alpha=s.alpha, negatives=str(s.negatives),
+        seed=s.seed,
+    ).to(device)  # fmt: skip
     # A bound may need a higher rate than weights: it has a longer way to go.
     rates: dict[type[nn.Module], float] = {OutputSpace: s.space_lr} if s.space_lr else {}
     groups = parameter_groups(model, s.lr, rates)
@@ -140,9 +147,11 @@ def build(request: TrainingRequest, here: Rank, workers: int | None) -> Parts:
         run = replace(request.resumed, settings=s, images=images, pairs=pairs)
     else:
         dtype = dtype_here(s, model, pixels, device)
-        run = Run(request.path, s, request.data, pixels, dtype, circumstances(device), images, pairs)
+        facts = circumstances(device) | ({"best_box": box.as_dict(), "bound": bound} if box else {})
+        run = Run(request.path, s, request.data, pixels, dtype, facts, images, pairs)
     return Parts(
         run=run,
+        box=box,
         loader=loader,
         views=views_for(s, pixels, generator),
         generator=generator,
@@ -153,6 +162,13 @@ def build(request: TrainingRequest, here: Rank, workers: int | None) -> Parts:
         rates=[group["lr"] for group in groups],
         scaler=torch.amp.GradScaler(device.type, enabled=run.dtype == "fp16"),
     )
+
+
+def best_of(request: TrainingRequest, pairs: PairDataset | None) -> BestBox | None:
+    """Return the best box of the pairs, as the run recorded it if it goes on; None if its loss or pairs have none."""
+    if request.resumed:
+        return BestBox.from_dict(request.resumed.facts.get("best_box"))
+    return best_box(request.settings, pairs) if pairs else None
 
 
 def restore(work: Parts) -> int:

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from ident3d.memory import keep_memory, memory_advice
 from ident3d.training.encoders.output_spaces import Box, Sphere
+from ident3d.training.images.best_box import start_of_box
+from ident3d.training.images.plateau import advice, plateau
 from ident3d.training.images.run import Run, write_run
 from ident3d.training.images.settings import Settings
 from ident3d.training.images.setup import Parts, build, restore, start_or_resume
@@ -18,19 +20,19 @@ from ident3d.training.loop import checkpoint
 from ident3d.training.loop.accumulation import accumulated_backward
 from ident3d.training.loop.devices import Rank, joined_ranks
 from ident3d.training.loop.dtype import autocast
-from ident3d.training.loop.log import Log
+from ident3d.training.loop.log import Log, read_log
 from ident3d.training.loop.recording import Step, check_intervals, record_steps
 from ident3d.training.loop.steps import rate_factor, seed_of, set_rates
 from ident3d.training.loop.stopping import stoppable
 from ident3d.training.losses.gather import average_gradients
 
-PAPER = Settings()
+DEFAULTS = Settings()
 SMALLER = "take a smaller --chunk, which keeps all negatives, or a smaller --batch, --size or --encoder"
 
 
 def train(
     data: Path | str | None = None,
-    settings: Settings = PAPER,
+    settings: Settings = DEFAULTS,
     *,
     out: Path | str | None = None,
     root: Path | None = None,
@@ -92,6 +94,9 @@ def train(
         stack.callback(log.close)
         if resume and not request.resumed:
             log.note(f"{run.path} held no run to go on with; a new one starts.")
+        if work.box and s.bound is None and not request.resumed:
+            log.note(start_of_box(work.box, s))
+        lines, said = read_log(run.path) if here.first else [], False
 
         # ---- Bookkeeping: a line of the log and a checkpoint, whenever one is due.
         for step, to_save in record_steps(
@@ -99,7 +104,12 @@ def train(
             lease=request.held, asked_to_stop=asked_to_stop,
         ):  # fmt: skip
             rate = s.lr * rate_factor(s.schedule, s.steps, step.done - 1)
-            log.record(step.done, s.batch, {"lr": rate, **step.figures(), **space_facts(work)})
+            figures = step.figures()
+            log.record(step.done, s.batch, {"lr": rate, **figures, **space_facts(work)})
+            lines.append({"step": step.done, **figures})
+            if work.box and not said and (reached := plateau(lines, work.box)):
+                said = True
+                log.note(advice(reached, work.box, s))
             if to_save and here.first:
                 state = checkpoint.state_of(
                     step.done, work.model, work.objective, work.optimiser, work.loader.state_dict(),

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,9 +54,9 @@ class Log:
                     self.board.add_scalar(name, value, step)
 
     def note(self, sentence: str) -> None:
-        """Write a sentence above the bar."""
+        """Write a sentence above the bar, on standard error."""
         if self.folder:
-            self.bar.write(f"Note: {sentence}")
+            self.bar.write(f"Note: {sentence}", file=sys.stderr)
 
     def close(self) -> None:
         self.bar.close()

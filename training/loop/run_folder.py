@@ -16,6 +16,9 @@ FORMAT_VERSION: Final = 1
 # today's name → the name in run.json and result.json of version 0.1
 OLD_NAMES: Final = {"negatives": "candidates", "dtype": "precision", "lambda_lr": "precision_lr"}
 
+# Settings whose defaults changed since: what a record without them was made with.
+OLD_DEFAULTS: Final = {"negatives": "batch", "bound": 1.0}
+
 
 @contextmanager
 def held_folder(folder: Path, *, first: bool = True) -> Iterator[Lease | None]:
@@ -63,9 +66,9 @@ def record_of(folder: Path, kind: str) -> Iterator[dict[str, Any]]:
 
 
 def with_new_names(recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """Return recorded settings under today's names, whichever version wrote them."""
+    """Return recorded settings under today's names, whichever version wrote them; what is not recorded was as then."""
     new_names = {old: new for new, old in OLD_NAMES.items()}
-    return {new_names.get(name, name): value for name, value in recorded.items()}
+    return OLD_DEFAULTS | {new_names.get(name, name): value for name, value in recorded.items()}
 
 
 def digest(settings: Mapping[str, Any]) -> str:

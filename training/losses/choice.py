@@ -10,8 +10,9 @@ WITH_POWER: Final = ("delta", "au")
 WITH_TEMPERATURE: Final = ("infonce", "delta", "simclr")
 ALPHA: Final = 0.5
 
-# Whose codes an anchor is compared with: all anchors of the batch, itself among them, or all but itself.
-NEGATIVES: Final = ("batch", "others")
+# Whose codes an anchor is compared with: all anchors of the batch but itself, as in the papers' formula, or all,
+# itself among them, as in the public code.
+NEGATIVES: Final = ("others", "batch")
 WITH_NEGATIVES: Final = ("infonce", "delta")
 
 # Numbers of either trainer's settings, by what they must be. Each trainer has most of them.
@@ -29,14 +30,15 @@ def check_name(kind: str, name: str, known: Iterable[str]) -> None:
 
 
 def check_loss(
-    loss: str, space: str, *, supervised: bool, model_p: float | None, tau: float, alpha: float, negatives: str
+    loss: str, space: str, *, supervised: bool, model_p: float | None, tau: float, alpha: float, negatives: str | None
 ) -> None:
     """Raise UserError if the loss does not exist, does not fit the output space, or takes no such number."""
     # A user's own loss may be anything: it is called first when the parts are built.
     is_own = ":" in loss
     if not is_own and loss not in LOSSES:
         raise unknown("loss", loss, [*LOSSES, "package.module:name"])
-    check_name("set of negatives", negatives, NEGATIVES)
+    if negatives is not None:
+        check_name("set of negatives", negatives, NEGATIVES)
     if (loss == "mse") != supervised and not is_own:
         raise UserError("--loss mse and --supervised belong together.")
     if loss == "delta" and space == "sphere":
@@ -56,6 +58,11 @@ def check_loss(
 def power_of(loss: str, model_p: float | None) -> float | None:
     """Return the power p of the loss, by default 2; None for a loss without one."""
     return 2.0 if model_p is None and loss in WITH_POWER else model_p
+
+
+def usual_negatives(loss: str) -> str:
+    """Return the negatives if none are named: the papers' for losses that have a choice, else all of the batch."""
+    return "others" if loss in WITH_NEGATIVES else "batch"
 
 
 def check_ranges(settings: object, *, supervised: bool, unused: Container[str] = ()) -> None:

@@ -20,8 +20,8 @@ class MixingLoss(nn.Module):
         self.settings = s = settings
         self.members = nn.ModuleList(
             Objective(
-                str(s.loss), s.dim, space=str(s.space), p=s.model_p, tau=s.tau, alpha=s.alpha, negatives=s.negatives,
-                seed=s.seed,
+                str(s.loss), s.dim, space=str(s.space), p=s.model_p, tau=s.tau, alpha=s.alpha,
+                negatives=str(s.negatives), seed=s.seed,
             )
             for _ in range(max(1, len(s.lambdas)))
         )  # fmt: skip

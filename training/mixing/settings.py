@@ -12,7 +12,7 @@ from ident3d.latents.distributions.spaces import Box, Part, Sphere, Unbounded
 from ident3d.training.encoders.choice import PAPERS, SPACES, widths
 from ident3d.training.loop.run_folder import with_new_names
 from ident3d.training.loop.steps import SCHEDULES
-from ident3d.training.losses.choice import ALPHA, check_loss, check_name, check_ranges, power_of
+from ident3d.training.losses.choice import ALPHA, check_loss, check_name, check_ranges, power_of, usual_negatives
 
 # Distributions along a line, on each latent by itself.
 LINE: Final = ("normal", "laplace", "gennorm")
@@ -50,7 +50,7 @@ class MixingSettings:
     model_p: float | None = None
     tau: float = 1.0
     alpha: float = ALPHA
-    negatives: str = "batch"
+    negatives: str | None = None
     supervised: bool = False
     mixing: str = PAPERS
     encoder: str = PAPERS
@@ -97,6 +97,8 @@ def with_defaults(settings: MixingSettings) -> MixingSettings:
         s,
         space=space,
         loss=loss,
+        # Hard negatives are each anchor's own.
+        negatives=s.negatives or ("batch" if s.hard else usual_negatives(loss)),
         model_p=power_of(loss, s.model_p),
         steps=s.steps or (100_000 if s.supervised else 300_000),
     )
@@ -149,7 +151,7 @@ def check_lambdas(s: MixingSettings, loss: str) -> None:
         raise UserError(f"--hard-lambda is for --loss aninfonce, infonce or delta, not for {loss}.")
     if loss == "aninfonce" and any(hard >= own for own, hard in zip(s.lambdas[0], s.hard, strict=True)):
         raise UserError("--lambda is above --hard-lambda in every dimension, because the best Λ̂ is Λ⁺ - Λ⁻.")
-    if s.negatives != "batch":
+    if s.negatives not in (None, "batch"):
         raise UserError(f"--negatives {s.negatives} does not go with --hard-lambda, which draws its own negatives.")
 
 

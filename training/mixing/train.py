@@ -33,7 +33,7 @@ from ident3d.training.mixing.run import default_name, start_or_resume
 from ident3d.training.mixing.sampling import Sampler, sampler
 from ident3d.training.mixing.settings import MixingSettings, with_defaults
 
-PAPER = MixingSettings()
+DEFAULTS = MixingSettings()
 
 # Latents drawn to whiten observations and to find a box's width, and the width over the codes' extent. A sigmoid never
 # meets its ends, so a box is wider than the codes that it has to hold.
@@ -70,7 +70,7 @@ class MixingRun:
 
 
 def mixing(
-    settings: MixingSettings = PAPER,
+    settings: MixingSettings = DEFAULTS,
     *,
     out: Path | str | None = None,
     root: Path | None = None,

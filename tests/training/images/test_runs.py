@@ -27,12 +27,17 @@ def test_train_scores_and_reports(root: Path, tmp_path: Path) -> None:
     done = ident3d("train", "--root", root, "--out", tmp_path / "run", *TINY, "--json")
     assert done.exit_code == 0, done.output
     assert f"Training on {root / 'train'}" in done.stderr
+    assert "The box starts" in done.stderr
     found = json.loads(done.stdout)
     assert found["evaluation"]["data"] == str(root / "test")
     assert found["evaluation"]["label"] is None
     assert 0 < found["evaluation"]["scores"]["mcc_pearson"]["score"] <= 1
     recorded = json.loads((tmp_path / "run/run.json").read_text())
     assert recorded["settings"]["loss"] == "delta"
+    assert recorded["settings"]["negatives"] == "others"
+    assert recorded["settings"]["bound"] is None
+    assert recorded["settings"]["space_lr"] == 20 * recorded["settings"]["lr"]
+    assert recorded["facts"]["bound"] == recorded["facts"]["best_box"]["start"]
     assert recorded["settings"]["size"] == 16
     assert recorded["facts"]["versions"]["torch"]
     assert recorded["facts"]["host"]
@@ -95,7 +100,7 @@ def test_what_train_refuses(root: Path, tmp_path: Path, words: list[str], senten
 @pytest.mark.parametrize("given", [{"space": "sphere", "bound": -1.0}, {"space": "box", "radius": 0.0}])
 def test_a_number_that_the_space_does_not_have_is_not_looked_at_as_in_version_01(given: dict[str, Any]) -> None:
     complete = with_defaults(Settings(batch=8, **given), World(), 64, 100)
-    assert complete.bound * complete.radius <= 0
+    assert given.items() <= complete.as_dict().items()
 
 
 def test_folders_that_cannot_be_trained_on(root: Path, tmp_path: Path) -> None:

@@ -1,0 +1,109 @@
+"""Where a box starts: the width at which the true latents as codes have the least loss, on pairs as they turned out."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from math import exp, log
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.optimize import minimize_scalar
+from torch import Tensor
+
+from ident3d.loaders.datasets.pair_dataset import PairDataset
+from ident3d.training.images.settings import Settings, moving_latents
+from ident3d.training.losses.aninfonce import Precision, an_info_nce
+from ident3d.training.losses.contrastive import alignment_uniformity, delta_contrastive
+
+# How much wider than the best one a box starts: a sigmoid never meets its ends. In a narrow box single latents are held
+# back for hundreds of steps; in one that codes do not fill, nothing keeps them from being rotated.
+WIDER = 1.15
+# Pairs that are measured, more if a batch is larger, and the widths that are tried, to a hundredth.
+PAIRS, NARROWEST, WIDEST, TOLERANCE = 2048, 0.1, 100.0, 0.01
+
+
+@dataclass(frozen=True)
+class BestBox:
+    """The width of the best box of the true latents, the loss there, the mean |z̃ - z| of the pairs, and a start.
+
+    The width is that of every dimension of codes h = width (z + 1) / 2; no smaller loss than theirs is to be expected.
+    """
+
+    width: float
+    loss: float
+    pair_width: float
+    start: float
+
+    def as_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, recorded: Any) -> "BestBox | None":
+        """Return what a run recorded, or None if it recorded none."""
+        try:
+            return cls(*(float(recorded[name]) for name in ("width", "loss", "pair_width", "start")))
+        except (KeyError, TypeError, ValueError):
+            return None
+
+
+def best_box(s: Settings, pairs: PairDataset) -> BestBox | None:
+    """Return the best box of complete settings on these pairs; None for a loss without differences, or a user's own.
+
+    The batch counts, and whether an anchor is among its own negatives; so the settings' loss is minimised itself, on
+    batches as large as the settings'. An anchor among its own negatives narrows the best box. The start is that of a
+    box without them, because narrow boxes start badly: the bound then moves to its place.
+    """
+    if s.loss not in ("delta", "au", "aninfonce") or s.space == "sphere":
+        return None
+    z, z_tilde, boxed = latents_of(s, pairs)
+    width, loss = least(s, z, z_tilde, boxed)
+    wide = least(replace(s, negatives="others"), z, z_tilde, boxed)[0] if s.negatives == "batch" else width
+    pair_width = float((z - z_tilde)[:, boxed].abs().mean())
+    return BestBox(round(width, 2), round(loss, 4), round(pair_width, 4), round(WIDER * wide, 2))
+
+
+def latents_of(s: Settings, pairs: PairDataset) -> tuple[Tensor, Tensor, Tensor]:
+    """Return latents that vary of anchors and positives (n, d), whole batches of them, and which are a box's (d,)."""
+    world = pairs.source.world
+    drawn = pairs.sampler.pairs(np.arange(max(PAIRS, s.batch) // s.batch * s.batch))
+    moving = [world.names.index(name) for name in moving_latents(world)]
+    z, z_tilde = (torch.from_numpy(pairs.sampler.latents[index][:, moving]) for index in (drawn.anchor, drawn.positive))
+    # The periodic variant has eight numbers on a sphere after its positions. The box holds the positions alone.
+    return z, z_tilde, torch.tensor([s.space != "box*sphere" or k < 3 for k in range(len(moving))])
+
+
+def least(s: Settings, z: Tensor, z_tilde: Tensor, boxed: Tensor) -> tuple[float, float]:
+    """Return the width with the least mean loss, and that loss."""
+    value = loss_of(s, z.shape[1])
+
+    @torch.no_grad()
+    def mean_loss(log_width: float) -> float:
+        scale = torch.where(boxed, exp(log_width) / 2, s.radius)
+        batches = zip(torch.split(scale * z, s.batch), torch.split(scale * z_tilde, s.batch), strict=True)
+        return float(torch.stack([value(a, b).mean() for a, b in batches]).mean())
+
+    bounds = (log(NARROWEST), log(WIDEST))
+    found = minimize_scalar(mean_loss, bounds=bounds, method="bounded", options={"xatol": TOLERANCE})
+    return exp(found.x), float(found.fun)
+
+
+def start_of_box(box: BestBox, s: Settings) -> str:
+    """Return a sentence on where and why a box starts, and how fast its bound moves."""
+    moves = f"its bound moves at a rate of {s.space_lr:g}" if s.learnable is not False else "it stays so"
+    return (
+        f"The box starts {box.start:g} wide, for pairs as wide as these (mean |z̃ - z| {box.pair_width:.3f}) in batches "
+        f"of {s.batch}; {moves}."
+    )
+
+
+def loss_of(s: Settings, dim: int) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return the settings' loss of codes (B, d), (B, d) in one process: `Objective` would ask the other ranks."""
+    first_row = 0 if s.negatives == "others" else None
+    p = s.model_p or 2.0
+    if s.loss == "delta":
+        return lambda z, z_tilde: delta_contrastive(z, z_tilde, p=p, tau=s.tau, first_row=first_row)
+    if s.loss == "au":
+        return lambda z, z_tilde: alignment_uniformity(z, z_tilde, alpha=s.alpha, p=p)
+    # Λ̂ is learnt too, and starts here.
+    start = Precision(dim, generator=torch.Generator().manual_seed(s.seed))().detach()
+    return lambda z, z_tilde: an_info_nce(z, z_tilde, start, normalize=False)

@@ -185,9 +185,11 @@ def shards(directory: Path | str, images: int, as_json: bool) -> None:
 def train(directory: Path | str, as_json: bool, **given: Any) -> None:
     """Measure a training step of the default loop against the plain loop of the public code, on the CPU.
 
-    The fastest step of each loop counts.
+    The fastest step of each loop counts. Parts of a step are measured apart: the encoder's own passes, pair search,
+    loading, the rest. With several --threads the clock of a step is compared with that of one thread.
     """
     from ident3d.bench.train import bench_train
 
     found = bench_train(directory, **given)
-    show(found, as_json, faster=found.faster, loader_share=found.loader_share)
+    shares = {name: getattr(found, name) for name in ("faster", "loader_share", "rest_share", "speedup")}
+    show(found, as_json, **shares)

@@ -231,7 +231,7 @@ def codes_of(
     memory = memory_advice(f"{batch} images go through the encoder at once")
     with memory, bar, torch.inference_mode(), untracked_statistics(model):
         for some in np.array_split(numbers, max(1, round(len(numbers) / batch))):
-            x = pixels.normalise(pixels.unit(images.batch(some)[1], where))
+            x = pixels.prepare(images.batch(some)[1], where)
             with autocast(dtype, where):
                 parts.append(model(x).float().cpu().numpy())
             bar.update(len(some))

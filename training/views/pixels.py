@@ -55,6 +55,12 @@ class Pixels:
             raise UserError(f"The images are {stored} pixels wide and are not enlarged to {self.size}.")
         return interpolate(pixels, (self.size, self.size), mode="area")
 
+    def prepare(self, images: Tensor, device: torch.device) -> Tensor:
+        """Return `normalise(unit(images))`, to the same bits, without another copy of the images."""
+        pixels = self.unit(images, device)
+        mean, std = (_per_channel(values, pixels) for values in (self.mean, self.std))
+        return pixels.sub_(mean).div_(std).contiguous(memory_format=torch.channels_last)
+
     def normalise(self, pixels: Tensor) -> Tensor:
         """(x - mean) / std for x (N, 3, H, W) in the unit range, channels last."""
         mean, std = (_per_channel(values, pixels) for values in (self.mean, self.std))

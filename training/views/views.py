@@ -35,7 +35,7 @@ def pair_views(pixels: Pixels, batch: Batch, device: torch.device) -> Views:
     latents, images = batch
     if isinstance(images, Tensor) or isinstance(latents, Tensor) or len(images) < 2:
         raise UserError("These are single images, where pairs are needed: use a PairDataset, or augmentations.")
-    views = tuple(pixels.normalise(pixels.unit(view, device)) for view in images)
+    views = tuple(pixels.prepare(view, device) for view in images)
     return Views(views, tuple(z.to(device, non_blocking=True) for z in latents))
 
 
@@ -51,7 +51,7 @@ def augmented_views(
 def image_views(pixels: Pixels, batch: Batch, device: torch.device) -> Views:
     """Return the images of an ImageDataset as they are: one view, for supervised training."""
     images, z = single_images(batch, device)
-    return Views((pixels.normalise(pixels.unit(images, device)),), (z,))
+    return Views((pixels.prepare(images, device),), (z,))
 
 
 def single_images(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -14,8 +14,8 @@ demo: $(READY)
 	$(BIN)/ident3d verify demo/train
 	$(BIN)/ident3d preview demo/train --with-latents --out demo/train.png
 	$(BIN)/ident3d pairs demo/train --out demo/pairs.png
-	$(BIN)/ident3d train demo/train --out demo/run --resume --batch 128 --steps 300 --lr 1e-3 --schedule onecycle \
-	    --bound 6 --space-lr 2e-2 --save-every 100
+	$(BIN)/ident3d train demo/train --out demo/run --resume --encoder conv --size 32 --batch 512 \
+	    --steps 900 --lr 2e-3 --schedule onecycle --save-every 100
 
 test: $(READY)
 	$(BIN)/pytest $(ARGS)

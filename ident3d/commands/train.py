@@ -63,6 +63,7 @@ from ident3d.machine import untried
     option("--save-every", default=500),
     option("--log-every", default=20),
     option("--tensorboard", is_flag=True, help="Write TensorBoard's files as well."),
+    option("--metrics", help="Scores at the end: default, all, or names separated by commas."),
     "--json",
     section="Run",
 )
@@ -80,13 +81,16 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> int:
       ident3d train --supervised                        the ceiling
       torchrun --nproc-per-node 8 -m ident3d train      eight GPUs
     """
+    from ident3d.metrics.scoring import choose_scores
     from ident3d.training.images.settings import Settings
     from ident3d.training.images.train import train
     from ident3d.training.images.which_dataset import training_folder
     from ident3d.training.loop.devices import rank
     from ident3d.training.report.finish import finish
 
-    settings = settings_of(Settings, given)
+    settings, metrics = settings_of(Settings, given), given.pop("metrics")
+    # A name that does not exist is refused before hours of training.
+    choose_scores(metrics)
     if directory is None:
         directory = training_folder(None, given["root"])[0]
     if rank() == 0:
@@ -100,6 +104,6 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> int:
     # The first rank alone scores and reports.
     if rank() == 0:
         where = {name: given[name] for name in ("root", "device", "allow_same")}
-        finished = finish(run, **where, encoder=settings.encoder)
+        finished = finish(run, **where, encoder=settings.encoder, metrics=metrics)
         show(finished, as_json, None if as_json else finished.text())
     return 0

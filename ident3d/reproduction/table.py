@@ -9,10 +9,11 @@ from tabulate import tabulate
 
 from ident3d.reproduction.cells import Result
 from ident3d.reproduction.mixing_table import Grid, lambda_charts, mixing_grids
-from ident3d.training.experiments.experiment import Experiment, Row
+from ident3d.training.experiments.experiment import Experiment
+from ident3d.training.report.tables import PERCENT, number, paper_figure
 
 SUPERVISED: Final = "supervised "
-NOTE: Final = "Percent; paper / here, ± the spread over seeds. Scored on held-out samples."
+NOTE: Final = "Scores are shares of 1, ± the spread over seeds, on held-out samples."
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ def table_of(experiment: Experiment, profile: str, results: Iterable[Result]) ->
     kind, have = KINDS[experiment.kind], {result.row for result in results}
     missing = [name for name in order if name not in have]
     notes = [NOTE, kind.note, experiment.notes, f"Not run yet: {', '.join(missing)}." if missing else ""]
-    heads = ["row", *experiment.columns, "seeds", *kind.last]
+    heads = ["row", *(head for column in experiment.columns for head in heads_of(experiment, column))]
+    heads += ["seeds", *kind.last]
     return Table(
         experiment,
         profile,
@@ -86,9 +88,15 @@ def as_json(table: Table) -> dict[str, object]:
         "experiment": table.experiment.name,
         "profile": table.profile,
         "command": table.command,
-        "paper": {row.name: {column: list(value) for column, value in row.paper.items()} for row in rows},
+        "paper": {row.name: {column: shares(value) for column, value in row.paper.items()} for row in rows},
         "results": [vars(result) for result in table.results],
     }
+
+
+def shares(figure: tuple[float, float]) -> list[float]:
+    """Return a paper's mean and spread, which it prints in percent, as shares of 1."""
+    # Rounded, because a division by 100 leaves digits that nobody printed.
+    return [round(value / PERCENT, 6) for value in figure]
 
 
 def command_of(experiment: Experiment, profile: str, results: Sequence[Result]) -> str:
@@ -124,26 +132,28 @@ def rows_of(experiment: Experiment, results: Sequence[Result]) -> list[list[str]
         own = [result for result in results if result.row == row.name]
         base = {result.seed: result for result in results if result.row == row.baseline}
         if own:
-            cells = [cell(row, column, own, base) for column in experiment.columns]
+            cells = []
+            for column in experiment.columns:
+                theirs = [paper_figure(row.paper.get(column))] if len(heads_of(experiment, column)) > 1 else []
+                cells += [*theirs, mean_figure(column, own, base)]
             seeds = ", ".join(str(result.seed) for result in own)
             lines.append([row.name, *cells, seeds, *(made(own) for made in last)])
     return lines
 
 
-def cell(row: Row, column: str, results: Iterable[Result], baselines: Mapping[int, Result]) -> str:
-    """Return paper / here, each as mean ± spread in percent; a paper's figure without a spread as it is printed there.
+def heads_of(experiment: Experiment, column: str) -> list[str]:
+    """Return the heads of a column: the paper's and ours, or ours alone if the paper prints no figure of it."""
+    theirs = any(column in row.paper for row in experiment.rows)
+    return [f"{column}, paper", f"{column}, here"] if theirs else [column]
 
-    `baselines` are the results of the row's baseline by seed.
-    """
+
+def mean_figure(column: str, results: Iterable[Result], baselines: Mapping[int, Result]) -> str:
+    """Return our mean ± spread over seeds. `baselines` are the results of the row's baseline by seed."""
     found = (figure(result, column, baselines.get(result.seed)) for result in results)
-    figures = [100 * value for value in found if value is not None]
-    paper = row.paper.get(column)
-    theirs = "–" if paper is None else f"{paper[0]:.2f} ± {paper[1]:.2f}" if paper[1] else f"{paper[0]:g}"
+    figures = [value for value in found if value is not None]
     # The spread is that over our seeds; one seed has none.
-    if not figures:
-        return f"{theirs} / –"
-    spread = f" ± {stdev(figures):.2f}" if len(figures) > 1 else ""
-    return f"{theirs} / {mean(figures):.2f}{spread}"
+    spread = f" ± {stdev(figures):.4f}" if len(figures) > 1 else ""
+    return number(mean(figures) if figures else None, 4) + spread
 
 
 def figure(result: Result, column: str, baseline: Result | None) -> float | None:

@@ -11,7 +11,8 @@ from ident3d.reproduction.table import KINDS, Table, figure
 from ident3d.training.images.run import open_run
 from ident3d.training.loop.log import read_log
 from ident3d.training.report.charts import curve, line_chart
-from ident3d.training.report.report import html_table, read_scored, run_sections, write_page
+from ident3d.training.report.report import read_scored, run_sections, write_page
+from ident3d.training.report.tables import html_table, number
 
 
 def write_table_page(folder: Path, table: Table) -> Path:
@@ -62,8 +63,7 @@ def seed_by_seed(table: Table, results: Sequence[Result]) -> Grid:
     for result in results:
         baseline = by_name.get((baselines[result.row], result.seed))
         values = [figure(result, column, baseline) for column in columns]
-        cells = ["–" if value is None else f"{100 * value:.2f}" for value in values]
-        rows.append([result.row, str(result.seed), *cells])
+        rows.append([result.row, str(result.seed), *(number(value, 4) for value in values)])
     return Grid("Seed by seed", ["row", "seed", *columns], rows)
 
 

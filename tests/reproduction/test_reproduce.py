@@ -51,7 +51,10 @@ def test_all_rows_of_table_4(tmp_path: Path) -> None:
     options = tiny_options(tmp_path, said)
     folder, markdown = reproduce("table4", rows=["box-normal", "identity"], seeds=[0, 1], **options)
     assert said[0].startswith("4 rows to do; about ")
-    assert "96.73 ± 0.10 / " in markdown
+    assert "| 0.9673 ± 0.0010 | " in markdown
+    assert "R², paper" in markdown
+    paper = json.loads((folder / "table.json").read_text())["paper"]["box-normal"]
+    assert paper == {"R²": [0.9673, 0.001], "MCC": [0.9831, 0.0004]}
     assert [line.split("|")[1].strip() for line in markdown.splitlines() if "| 0, 1 " in line] == [
         "box-normal",
         "identity",
@@ -145,7 +148,9 @@ def test_rows_that_version_01_finished_stay(tmp_path: Path) -> None:
     _, markdown = reproduce("table4", rows=["supervised", "identity"], **tiny_options(tmp_path, said))
     assert said[0].startswith("1 rows to do; about 0.0 hours")
     assert (folder / "all-ten/supervised-seed0/result.json").read_text() == before
-    assert f"99.33 ± 0.01 / {100 * json.loads(before)['figures']['MCC']:.2f}" in markdown
+    line = next(line for line in markdown.splitlines() if line.startswith("| supervised"))
+    cells = [cell.strip() for cell in line.split("|")]
+    assert ["0.9933 ± 0.0001", f"{json.loads(before)['figures']['MCC']:.4f}"] == cells[4:6]
 
 
 def test_a_row_that_another_process_is_at_is_left_to_it(tmp_path: Path) -> None:
@@ -226,7 +231,7 @@ def test_the_twelve_views_of_the_causal_table(tmp_path: Path) -> None:
     )
     results = json.loads((folder / "table.json").read_text())["results"]
     assert [set(result["figures"]) for result in results] == [set(small.columns)] * 2
-    assert "59 / " in markdown
+    assert "| 0.59 " in markdown
 
 
 def test_every_row_is_accepted_for_every_profile() -> None:

@@ -19,14 +19,15 @@ from ident3d.reproduction.cells import RESULT_FILE
 from ident3d.reproduction.mixing_cells import estimate, processes
 from ident3d.reproduction.mixing_table import changed_settings
 from ident3d.reproduction.reproduce import plan, reproduce
-from ident3d.reproduction.table import cell, command_of
+from ident3d.reproduction.table import command_of, heads_of
 from ident3d.training.experiments.aninfonce2024 import ANINFONCE_FIG2
 from ident3d.training.experiments.by_name import EXPERIMENTS
-from ident3d.training.experiments.experiment import Experiment, Row, Variant
+from ident3d.training.experiments.experiment import Experiment, Variant
 from ident3d.training.experiments.icml2021 import FIGURE2, TABLE1, TABLE2
 from ident3d.training.loop.log import read_log
 from ident3d.training.mixing.settings import MixingSettings, with_defaults
 from ident3d.training.report.charts import line_chart
+from ident3d.training.report.tables import paper_figure
 
 TINY = MixingSettings(encoder="16x2", whiten=True, bound=None, batch=32, steps=6, lr=3e-3, dim=10)
 PROFILES = {
@@ -52,10 +53,11 @@ def test_rows_side_by_side_and_baselines(tmp_path: Path) -> None:
     results = {r["row"]: r for r in json.loads((folder / "table.json").read_text())["results"]}
     assert set(results) == set(rows)
     line = next(line for line in markdown.splitlines() if line.startswith("| box-normal-p2"))
-    own, base = (100 * results[name]["figures"]["R²"] for name in ("box-normal-p2", "supervised-box"))
-    assert f"99.60 ± 0.02 / {own:.2f}" in line
-    assert f"99.7 / {base:.2f}" in line
-    assert "68 / " in line
+    own, base = (results[name]["figures"]["R²"] for name in ("box-normal-p2", "supervised-box"))
+    cells = [cell.strip() for cell in line.split("|")]
+    assert cells[2:4] == ["0.9960 ± 0.0002", f"{own:.4f}"]
+    assert cells[4] == "0.68"
+    assert cells[6:8] == ["0.997", f"{base:.4f}"]
     assert "Not run yet: supervised-sphere, sphere-vmf1" in markdown
     assert "| batch " in markdown.partition("## Settings")[2]
     facts = results["box-normal-p2"]["facts"]
@@ -67,8 +69,8 @@ def test_rows_side_by_side_and_baselines(tmp_path: Path) -> None:
     assert "<h2>Settings</h2>" in report
     assert "Row by row" not in report  # nothing to fold away
     seeds = report.partition("Seed by seed")[2]
-    assert f"<td>box-normal-p2</td><td>0</td><td>{own:.2f}</td>" in seeds
-    assert f"<td>{base:.2f}</td></tr><tr><td>box-normal-p3" in seeds  # the supervised baseline, last of the line
+    assert f"<td>box-normal-p2</td><td>0</td><td>{own:.4f}</td>" in seeds
+    assert f"<td>{base:.4f}</td></tr><tr><td>box-normal-p3" in seeds  # the supervised baseline, last of the line
     said.clear()
     reproduce("table1", rows=rows, **options)
     assert said == ["All rows asked for are finished."]
@@ -203,11 +205,12 @@ def test_supervised_baselines_have_the_rows_latents() -> None:
                 assert base.get(name) == own.get(name)
 
 
-def test_a_papers_figure_is_printed_as_it_stands_there() -> None:
-    row = Row("r", {}, {"R²": (99.7, 0.0), "MCC": (98.62, 0.05)})
-    assert cell(row, "R²", [], {}) == "99.7 / –"
-    assert cell(row, "MCC", [], {}) == "98.62 ± 0.05 / –"
-    assert cell(row, "other", [], {}) == "– / –"
+def test_a_papers_figure_is_a_share_of_1_like_ours() -> None:
+    assert paper_figure((99.7, 0.0)) == "0.997"  # printed without a spread
+    assert paper_figure((98.62, 0.05)) == "0.9862 ± 0.0005"
+    assert paper_figure(None) == "–"
+    with_paper = [line for experiment in (TABLE1, FIGURE2) for line in heads_of(experiment, "R²")]
+    assert with_paper == ["R², paper", "R², here", "R²"]  # the paper prints no figures of Figure 2
 
 
 def test_settings_that_differ_are_shown() -> None:

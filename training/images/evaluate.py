@@ -1,6 +1,7 @@
 """Scores of a run on images that it was not trained on, and codes of any images."""
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -68,7 +69,7 @@ def evaluate(
     run: Run | Path | str,
     data: Path | str | None = None,
     *,
-    metrics: str | list[str] = "default",
+    metrics: str | Sequence[str] = "default",
     count: int = PAPERS_COUNT,
     bn_batch_stats: bool = False,
     allow_same: bool = False,

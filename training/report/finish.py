@@ -1,5 +1,6 @@
 """What follows a training run: scores on held-out images if there are any, and the report."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,9 @@ def finish(
     device: str = "auto",
     allow_same: bool = False,
     encoder: str | None = None,
+    metrics: str | Sequence[str] = "default",
 ) -> FinishedRun:
-    """Score a run on its matching test set and write its report.
+    """Score a run on its matching test set by `metrics`, as `evaluate` takes them, and write its report.
 
     If there is no such set and `allow_same` is set, the run is scored on the images that it was trained on.
     """
@@ -52,7 +54,9 @@ def finish(
         data = opened.data["path"]
     # A run that cannot be scored is still reported: the training took hours, and its curves are there.
     try:
-        evaluation = evaluate(opened, data, root=root, device=device, encoder=encoder, allow_same=allow_same)
+        evaluation = evaluate(
+            opened, data, root=root, device=device, encoder=encoder, allow_same=allow_same, metrics=metrics
+        )
     except UserError as error:
         reason = str(error)
     return FinishedRun(opened.path, evaluation, reason, write_report(opened, evaluation))

@@ -23,6 +23,7 @@ from ident3d.training.images.settings import Settings
 from ident3d.training.loop.log import LARGEST_FIGURE, read_log
 from ident3d.training.report.charts import curve, heat_map, line_chart, scatter
 from ident3d.training.report.gallery import neighbour_rows, pair_rows, walk_rows
+from ident3d.training.report.tables import html_table, number, paper_figure
 
 REPORT_FILE: Final = "report.html"
 SHOWN_NEIGHBOURS: Final = 5
@@ -172,7 +173,7 @@ def score_section(run: Run, scored: Scored | None) -> str:
     columns = {"linear_r2_held_out": "R²", "mcc_pearson": "MCC"}
     beside = {name: paper.paper.get(column) for name, column in columns.items()} if paper else {}
     rows = [
-        [name, number(score.get("score")), paper_figure(beside.get(name))]
+        [name, number(score.get("score"), 4), paper_figure(beside.get(name))]
         for name, score in scores["scores"].items()
         if isinstance(score, dict)
     ]
@@ -242,20 +243,3 @@ def settings_section(run: Run) -> str:
     for name, value in run.facts.items():
         words[name] = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
     return "<h2>Settings</h2>" + html_table([], [[name, value] for name, value in words.items()], "words")
-
-
-def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
-    """Return a table in a box of its own that scrolls if it is wider than the page."""
-    # The long names of scores may break at their underscores.
-    names = (escape(name).replace("_", "_<wbr>") for name in head)
-    first = f"<tr>{''.join(f'<th>{name}</th>' for name in names)}</tr>" if head else ""
-    lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>" for line in rows)
-    return f'<div class="wide"><table class="{kind}">{first}{lines}</table></div>'
-
-
-def number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
-def paper_figure(value: tuple[float, float] | None) -> str:
-    return "" if value is None else f"{value[0] / 100:.4f} ± {value[1] / 100:.4f}"

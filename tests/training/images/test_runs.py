@@ -41,9 +41,13 @@ def test_train_scores_and_reports(root: Path, tmp_path: Path) -> None:
     assert recorded["settings"]["size"] == 16
     assert recorded["facts"]["versions"]["torch"]
     assert recorded["facts"]["host"]
-    again = ident3d("train", "--root", root, "--out", tmp_path / "run", *TINY, "--resume")
+    again = ident3d(
+        "train", "--root", root, "--out", tmp_path / "run", *TINY, "--resume", "--metrics", "mcc_spearman,sap"
+    )
     assert again.exit_code == 0, again.output
-    assert "mcc_pearson" in again.stdout
+    assert "mcc_pearson" not in again.stdout
+    written = json.loads((tmp_path / "run/evaluation.json").read_text())
+    assert set(written["scores"]) == {"mcc_spearman", "sap"}
 
 
 @pytest.mark.parametrize(
@@ -87,6 +91,7 @@ def test_train_scores_and_reports(root: Path, tmp_path: Path) -> None:
         (["--schedule", "linear"], "schedule 'linear'"),
         (["--only", "huess"], "Did you mean 'hues'?"),
         (["--same-class"], "These images have no classes"),
+        (["--metrics", "mcc_pearsn"], "'mcc_pearson'"),
         (["--bound", "-1"], "--bound is a number above 0"),
     ],
 )

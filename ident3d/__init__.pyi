@@ -19,6 +19,7 @@ from ident3d.loaders.datasets.pair_widths import pairs as pairs
 from ident3d.loaders.datasets.search_index import index as index
 from ident3d.loaders.folders.packed import pack as pack
 from ident3d.loaders.folders.verify import verify as verify
+from ident3d.loaders.layouts.arrays import from_arrays as from_arrays
 from ident3d.loaders.layouts.exporting import export as export
 from ident3d.loaders.layouts.importing import import_ as import_
 from ident3d.loaders.pairs.sampler import PairSampler as PairSampler

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 from synthetic import make_dataset
 
+from ident3d.loaders.folders.verify import verify
+
 TOP = Path(__file__).parent.parent
 TUTORIALS = TOP / "docs" / "tutorial"
+HOW_TO = TOP / "docs" / "how-to"
 BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -65,6 +68,20 @@ def test_train_and_read_the_report(rendered: Path) -> None:
 def test_score_your_own_codes(tmp_path: Path) -> None:
     run_page(TUTORIALS / "4-score-your-own-codes.md", tmp_path)
     assert (tmp_path / "scores.png").is_file()
+
+
+def test_own_data(tmp_path: Path) -> None:
+    run_page(HOW_TO / "own-data.md", tmp_path)
+    for name in ("squares-again", "room/test", "levels"):
+        assert verify(tmp_path / name, show_progress=False).sound, name
+
+
+@pytest.mark.bpy
+def test_own_latents(tmp_path: Path, own_meshes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(own_meshes))
+    run_page(HOW_TO / "own-latents.md", tmp_path)
+    for name in ("walk", "metal", "hares", "again"):
+        assert verify(tmp_path / name, show_progress=False).sound, name
 
 
 def test_the_readmes_python(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.folder import SHARDS
 from ident3d.loaders.folders.lifecycle import begin, default_shard_size, finish
 from ident3d.loaders.format.files import sha256
-from ident3d.loaders.format.latents_source import drawn
+from ident3d.loaders.format.latents_source import drawn, scene_of
 from ident3d.loaders.format.manifest import entry_of, shard_name
 from ident3d.loaders.format.shard import Shard, encode_shard
 from ident3d.progress import progress_bar
@@ -86,14 +86,15 @@ def make_large(data: ImageDataset, images: int, path: Path) -> None:
     settings = data.parts[0].folder.description.settings | {"source": drawn(0, "train")}
     # A few pictures are repeated: what they show changes neither sizes nor times by much.
     pictures = data.images(np.arange(count) % min(len(data), 64))
-    latents = draw(data.world, seed=0, split="train", start=0, count=images)
+    world = scene_of(settings)
+    latents = draw(world, seed=0, split="train", start=0, count=images)
     shards = -(-images // size)
     description = begin(path, settings, images)
 
     def shard(first: int, stop: int) -> Shard:
         raw = latents.raw[first:stop]
         classes = None if latents.classes is None else latents.classes[first:stop]
-        return Shard(pictures[: stop - first], raw, data.world.to_scene(raw), np.arange(first, stop), classes)
+        return Shard(pictures[: stop - first], raw, world.to_scene(raw), np.arange(first, stop), classes)
 
     whole = shard(0, count)
     plain = encode_shard(whole, settings)

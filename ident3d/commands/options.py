@@ -94,7 +94,11 @@ share("--graph", type=FILE, show_default="the published graph",
       help="Causal graph to use instead, a TOML file; `ident3d graph --toml` prints one to start from.")
 share("--render-device", "device", default="cpu",
       help=f"Blender renders on: cpu, cuda, optix, hip, metal or auto{untried('GPU rendering')}.")
-share("--latents", type=FILE, help="Latents, a .npy file with one row per image; render takes raw ones.")
+share("--latents", type=FILE,
+      help="Latents, a .npy file with one row per image; render takes raw ones, and the class as a last column.")
+
+share("--names", type=Names(), help="Names of the latents, separated by commas.")
+share("--class-file", type=FILE, help="Class of each sample, a .npy file of one number or name each.")
 
 # which image goes with which
 share("--cond", default="normal",

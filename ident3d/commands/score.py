@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ident3d.commands.options import option, options, show
-from ident3d.commands.parameters import FILE, Assignment, Names, Numbers
+from ident3d.commands.parameters import FILE, Assignment, Numbers
 from ident3d.errors import UserError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def columns(text: str) -> list[int]:
     option("--latents", required=True),
     option("--codes", type=FILE, required=True, help="Codes to score, a .npy file of shape (samples, codes)."),
     "--metrics",
-    option("--class-file", type=FILE, help="Class of each sample, a .npy file: adds the class accuracy."),
+    "--class-file",
     option("--discrete", type=Numbers(int), show_default="integers of few values",
            help="Columns of discrete latents, such as 0,3."),
     option("--periodic", multiple=True, metavar="COLUMN=PERIOD", type=Assignment("3=2", float, int),
@@ -31,7 +31,7 @@ def columns(text: str) -> list[int]:
     option("--code-period", type=float, help="Period of the codes, if they are angles: adds circular correlation."),
     option("--block", "blocks", multiple=True, metavar="NAME=COLUMNS", type=Assignment("content=0,1,2", columns),
            help="A block of latents, such as content=0,1,2; repeatable."),
-    option("--names", type=Names(), help="Names of the latents, separated by commas, for the table and the picture."),
+    "--names",
     option("--bootstrap", default=0, metavar="RESAMPLES", help="Add intervals from this many resamples, say 1000."),
     option("--level", default=0.95, help="Level of the intervals."),
     "--seed",

@@ -78,7 +78,7 @@ def render(
         recipe: What to render.
         out: The dataset folder.
         root: The data root, below which the folder is made without `out`.
-        latents: A .npy file of raw latents (n, n_raw) to render.
+        latents: A .npy file of raw latents (n, n_raw) to render. A further column is the class, as in all_latents.npy.
         workers: Processes of this machine.
         shard_size: Images in a shard.
         fresh: Delete the folder's dataset first.

@@ -15,7 +15,8 @@ from ident3d.errors import UserError
 from ident3d.farm.recipe import Recipe
 from ident3d.latents.crowding import crowded_latents
 from ident3d.loaders.folders.data_root import data_root
-from ident3d.loaders.format.latents_source import copied, drawn, npy_bytes, read_npy
+from ident3d.loaders.format.latents_source import copied, drawn, npy_bytes, read_draws
+from ident3d.loaders.format.latents_table import joined
 from ident3d.loaders.stores.store import Store, store_or_folder
 from ident3d.machine import cores
 
@@ -68,9 +69,9 @@ def make_request(
         warnings.warn(sentence, stacklevel=3)
     source, latents_copy = drawn(recipe.seed, recipe.split), None
     if latents is not None:
-        raw = recipe.world.check_raw(read_npy(Path(latents)))
+        raw, classes = read_draws(Path(latents), recipe.world)
         check_held(recipe, raw, latents)
-        latents_copy = npy_bytes(raw)
+        latents_copy = npy_bytes(joined(raw, classes))
         source = copied(latents_copy, recipe.seed, recipe.split)
         n = len(raw) if n is None else n
         if n > len(raw):

@@ -27,6 +27,8 @@ def declare(
     π if it has negative values; another range is declared by a `Factor`.
     """
     table = np.asarray(latents, np.float64)
+    if not len(table):
+        raise UserError("There are no rows of latents.")
     names = [f"z{k}" for k in range(table.shape[1])] if names is None else list(names)
     if len(names) != table.shape[1]:
         raise UserError(f"There are {table.shape[1]} columns of latents and {len(names)} names.")
@@ -43,12 +45,12 @@ def declare(
     for name, column in zip(names, table.T, strict=True):
         kind, values = given.get(name, "box"), tuple(np.unique(column).tolist())
         few = len(values) <= FEW_VALUES and 2 * len(values) <= len(column)
-        turn = (-math.pi, math.pi) if values and values[0] < 0 else (0.0, 2 * math.pi)
+        turn = (-math.pi, math.pi) if values[0] < 0 else (0.0, 2 * math.pi)
         if kind == "categorical":
             found.append(Factor(name, kind, values=values))
         elif kind == "periodic":
             found.append(Factor(name, kind, range=turn))
         else:
-            span = (values[0], values[-1]) if values else None
+            span = values[0], values[-1]
             found.append(Factor(name, kind, range=span, values=values if few or len(values) == 1 else ()))
     return Factors(tuple(found), tuple(classes))

@@ -48,9 +48,9 @@ class Factor:
     group: str = ""
 
     def __post_init__(self) -> None:
-        check_name(self.name, "factor")
+        check_factor_name(self.name, "factor")
         if self.group:
-            check_name(self.group, "group")
+            check_factor_name(self.group, "group")
         if self.kind not in KINDS:
             raise unknown("kind of factor", str(self.kind), KINDS)
         values = tuple(v if isinstance(v, str) else float(v) for v in self.values)
@@ -126,7 +126,7 @@ class Factor:
         if not self.values:
             raise UserError(f"{self.name} is continuous: it has no list of values.")
         low, high = self.bounds
-        return nearest(self.positions, low + (np.asarray(raw, np.float64) + 1) / 2 * (high - low))
+        return nearest_place(self.positions, low + (np.asarray(raw, np.float64) + 1) / 2 * (high - low))
 
     def _listed(self, v: Floats) -> NDArray[np.int64]:
         names = isinstance(self.values[0], str)
@@ -136,7 +136,7 @@ class Factor:
             v = low + np.mod(v - low, high - low)
         # A categorical factor's numbers are in any order.
         order = np.argsort(known, kind="stable")
-        found = order[nearest(known[order], v)]
+        found = order[nearest_place(known[order], v)]
         slack = TOLERANCE * max(1.0 if names else 0.0, float(np.ptp(known)), float(np.abs(known).max()))
         what = f"not the number of one of its {len(known)} values" if names else "not one of its values"
         self._refuse(np.abs(known[found] - v) > slack, v, what)
@@ -148,7 +148,7 @@ class Factor:
             raise UserError(f"{self.name} of image {rows[0]} is {v[rows[0]]:g}, {why}.")
 
 
-def nearest(known: Floats, v: Floats) -> NDArray[np.int64]:
+def nearest_place(known: Floats, v: Floats) -> NDArray[np.int64]:
     """Return for each number of v the place of the nearest of the `known` ones, which increase."""
     right = np.clip(np.searchsorted(known, v), 1, max(1, len(known) - 1))
     if len(known) == 1:
@@ -156,7 +156,7 @@ def nearest(known: Floats, v: Floats) -> NDArray[np.int64]:
     return np.where(v - known[right - 1] <= known[right] - v, right - 1, right).astype(np.int64)
 
 
-def check_name(name: str, what: str) -> None:
+def check_factor_name(name: str, what: str) -> None:
     """Refuse a name that could not stand in a list, a table or an option."""
     if not (isinstance(name, str) and 0 < len(name) <= LONGEST_NAME and name.isprintable()) or set(name) & set(",=|"):
         raise UserError(f"{name!r} is no name of a {what}: a name is at most {LONGEST_NAME} letters without , = and |.")

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError
 from ident3d.latents.distributions.spaces import Box, Circle, Product, Space
-from ident3d.latents.factor import Factor, check_name
+from ident3d.latents.factor import Factor, check_factor_name
 
 # Columns of a shard's table of latents.
 MOST_FACTORS: Final = 64
@@ -47,7 +47,7 @@ class Factors:
             if twice:
                 raise UserError(f"There are two {kind} names {twice[0]!r}; each must have its own.")
         for name in self.classes:
-            check_name(name, "class")
+            check_factor_name(name, "class")
         for name in self.groups:
             if name in self.names:
                 raise UserError(f"The group {name!r} has the name of a factor.")

@@ -7,17 +7,21 @@ from typing import Any
 from tabulate import tabulate
 
 from ident3d.latents.attainable import attainable_r2
-from ident3d.loaders.folders.card import facts, held_word
+from ident3d.latents.worlds import World
+from ident3d.loaders.folders.card import facts, latent_table
 from ident3d.loaders.folders.folder import Folder, open_folder
 from ident3d.loaders.format.latents_source import world_of
 
 
 @dataclass(frozen=True)
 class Info:
-    """A dataset's description, how much of it is finished, and each latent's attainable R² (None: it has one value)."""
+    """A dataset's description, how much of it is finished, and each latent's attainable R² (None: it has one value).
+
+    Of images without a scene of ours, nobody knows the attainable R²: it is None.
+    """
 
     folder: Folder
-    attainable_r2: dict[str, float | None]
+    attainable_r2: dict[str, float | None] | None
 
     def as_dict(self) -> dict[str, Any]:
         folder = self.folder
@@ -29,9 +33,8 @@ class Info:
         state = "complete" if description.complete else f"{self.folder.finished:,} of {description.n:,} images finished"
         rows = [("folder", str(self.folder.address)), ("state", state), ("shards", str(len(self.folder.entries)))]
         shown = tabulate([*rows, *facts(description)], tablefmt="plain", maxcolwidths=[None, 80], disable_numparse=True)
-        held = held_word(world_of(description.settings))
-        latents = [(name, held if r2 is None else f"{r2:.4f}") for name, r2 in self.attainable_r2.items()]
-        return f"{shown}\n\n{tabulate(latents, headers=('latent', 'attainable R²'), disable_numparse=True)}"
+        headers, *latents = latent_table(description.settings)
+        return f"{shown}\n\n{tabulate(latents, headers=headers, disable_numparse=True)}" if latents else shown
 
 
 def info(path: Path | str) -> Info:
@@ -50,4 +53,5 @@ def info(path: Path | str) -> Info:
     """
     # No shard is opened: all of this is in the manifest, so it is instant for a dataset of any size.
     folder = open_folder(path)
-    return Info(folder, attainable_r2(world_of(folder.description.settings)))
+    world = world_of(folder.description.settings)
+    return Info(folder, attainable_r2(world) if isinstance(world, World) else None)

@@ -11,6 +11,7 @@ from ident3d.errors import UserError
 from ident3d.farm.recipe import THREE_D_IDENT, Recipe
 from ident3d.latents.exact.names import CLASSES, short_name
 from ident3d.latents.exact.streams import noise_seed
+from ident3d.latents.worlds import World
 from ident3d.loaders.folders.contact_sheet import contact_sheet
 from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.format.latents_source import world_of
@@ -45,16 +46,26 @@ def preview(path: Path | str, *, count: int = 24, columns: int = 6, with_latents
     images: list[NDArray[np.uint8]] = []
     captions: list[str] = []
     # Shards are read one by one until there are enough images: a dataset may have thousands.
-    names = world_of(folder.description.settings).names
+    world = world_of(folder.description.settings)
+    names, class_names = world.names, CLASSES if isinstance(world, World) else world.classes
     for entry in folder.entries:
         shard = read_shard(folder.shard_path(entry))
-        classes = [""] * len(shard.images) if shard.classes is None else [f"{CLASSES[c]}\n" for c in shard.classes]
+        classes = (
+            [""] * len(shard.images)
+            if shard.classes is None
+            else [f"{class_name(class_names, c)}\n" for c in shard.classes]
+        )
         images += list(shard.images)
         captions += [shown + caption(names, row) for row, shown in zip(shard.raw_latents, classes, strict=True)]
         if len(images) >= count:
             break
     images, captions = images[:count], captions[:count]
     return contact_sheet(images, min(columns, len(images)), captions=captions if with_latents else ())
+
+
+def class_name(names: Sequence[str], number: int) -> str:
+    """Return the name of a class, or its number if it has none."""
+    return names[number] if 0 <= number < len(names) else f"class {number}"
 
 
 def caption(names: Sequence[str], row: NDArray[np.float32]) -> str:

@@ -169,8 +169,7 @@ def digests(dataset: Dataset) -> dict[str, str]:
 
 def slot_shape(dataset: Dataset, batch_size: int) -> tuple[int, ...]:
     """Return the shape of a batch's pixels."""
-    size = image_dataset_of(dataset).size
-    return (dataset.members * batch_size, size, size, 3)
+    return (dataset.members * batch_size, *image_dataset_of(dataset).shape)
 
 
 def as_it_is(batch: Any) -> Any:

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError, unknown
+from ident3d.latents.factors import Factors
 from ident3d.loaders.datasets.stored_images import StoredImages
 from ident3d.loaders.folders.folder import Folder, differences
 from ident3d.loaders.format.latents_table import joined
+from ident3d.loaders.format.shard import COLUMNS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,15 +60,16 @@ class ImageDataset:
         self.parts = [StoredImages(folder, packed) for folder in paths]
         first = self.parts[0]
         for part in self.parts[1:]:
-            if part.size != first.size:
-                raise UserError(f"{part.path} has images of {part.size} pixels, {first.path} of {first.size}.")
+            if part.shape != first.shape:
+                here, there = ("×".join(map(str, shape)) for shape in (part.shape, first.shape))
+                raise UserError(f"{part.path} has images of {here} pixels and channels, {first.path} of {there}.")
             differ = differences(first.world.as_dict(), part.world.as_dict())
             # Latents of two worlds have the same numbers but mean different scenes.
             if differ:
                 raise UserError(f"{first.path} and {part.path} show different worlds ({'; '.join(differ)}).")
         if len(self.parts) > 1 and len({part.has_classes for part in self.parts}) > 1:
             raise UserError("Some of the joined datasets have classes and some do not.")
-        self.size = first.size
+        self.size, self.shape = first.size, first.shape
         self.world = first.world
         self.transform = transform
         # The folders' images follow one another; a number's folder is found by bisection among these ends.
@@ -117,6 +120,17 @@ class ImageDataset:
         return self._wanted or everything
 
     @property
+    def factors(self) -> Factors:
+        """What the images depend on, in scene units: name, kind, range or values, and group of each factor."""
+        return self.world if isinstance(self.world, Factors) else self.world.factors
+
+    def column(self, name: str) -> NDArray[np.int64]:
+        """Return a further column of all images (n,): sequence, frame or environment, if the folder has it."""
+        if name not in COLUMNS:
+            raise unknown("column", name, COLUMNS)
+        return np.concatenate([part.column(name) for part in self.parts])
+
+    @property
     def mean(self) -> tuple[float, ...]:
         """Per channel, in 0 … 1, over all images."""
         return tuple(float(value) for value in self._moments()[0])
@@ -127,9 +141,9 @@ class ImageDataset:
         return tuple(float(value) for value in self._moments()[1])
 
     def images(self, index: ArrayLike) -> NDArray[np.uint8]:
-        """Return images by number, (B, H, W, 3) uint8."""
+        """Return images by number, (B, H, W, C) uint8."""
         numbers = whole_numbers(index, len(self))
-        out = np.empty((len(numbers), self.size, self.size, 3), np.uint8)
+        out = np.empty((len(numbers), *self.shape), np.uint8)
         self._read(numbers, out)
         return out
 
@@ -167,18 +181,18 @@ class ImageDataset:
         import torch
 
         numbers = whole_numbers(index, len(self))
-        pixels = np.empty((len(numbers), self.size, self.size, 3), np.uint8)
+        pixels = np.empty((len(numbers), *self.shape), np.uint8)
         latents = self.fill(numbers, pixels)
         return self.assemble(torch.from_numpy(pixels), torch.from_numpy(latents))
 
     def fill(self, index: ArrayLike, out: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Read the images with these numbers into `out`, (B, H, W, 3), and return their latents, (B, d)."""
+        """Read the images with these numbers into `out`, (B, H, W, C), and return their latents, (B, d)."""
         numbers = whole_numbers(index, len(self))
         self._read(numbers, out)
         return self.latents(numbers)
 
     def assemble(self, pixels: "Tensor", latents: "Tensor") -> "tuple[Tensor, Tensor]":
-        """Return the batch of these bytes, B×H×W×3, and latents: a view, unless there is a transform."""
+        """Return the batch of these bytes, B×H×W×C, and latents: a view, unless there is a transform."""
         import torch
 
         # Channels last in memory, as stored: no byte moves here, and cuDNN's fastest convolutions want it so.

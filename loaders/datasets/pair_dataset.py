@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError, unknown
-from ident3d.latents import Conditional, Product, World, conditional
-from ident3d.latents.exact.names import GROUPS, VIEWS
+from ident3d.latents import Conditional, World, conditional
+from ident3d.latents.distributions.spaces import parts_of
+from ident3d.latents.factors import Factors
+from ident3d.latents.worlds import AnyWorld
 from ident3d.loaders.datasets.image_dataset import Folders, ImageDataset, whole_numbers
 from ident3d.loaders.pairs.sampler import PairSampler
 
@@ -39,7 +41,8 @@ class PairDataset:
         seed: Of the pairs.
         space: The space that the latents live in, such as "box"; an error if they live in another one.
         only: Names of the latents, groups (position, rotation, hue) or views (positions, rotations, hues) that change
-            from anchor to positive; by default all that are not held fixed.
+            from anchor to positive; by default all that are not held fixed or categorical. Both images of a pair have
+            the same categorical factors.
         same_class: Take the positive from the anchor's class.
         negative: Arguments of a second conditional, such as ``{"cond": "normal", "sigma": 0.3}``. Each tuple then has a
             third member, the hard negative.
@@ -148,8 +151,7 @@ class PairDataset:
         """Return ((z, z̃), (x, x̃)) of the pairs with these numbers, counted over all epochs: B×d and B×C×H×W."""
         import torch
 
-        size = self.source.size
-        pixels = np.empty((self.members * np.size(numbers), size, size, 3), np.uint8)
+        pixels = np.empty((self.members * np.size(numbers), *self.source.shape), np.uint8)
         latents = self.fill(numbers, pixels)
         return self.assemble(torch.from_numpy(pixels), torch.from_numpy(latents))
 
@@ -195,12 +197,12 @@ class PairDataset:
         return whole_numbers(index, len(self), "pairs in an epoch") + self.epoch * len(self)
 
 
-def check_space(world: World, name: str | None) -> None:
+def check_space(world: AnyWorld, name: str | None) -> None:
     """Refuse a `space=` other than the one that the dataset's latents live in."""
-    parts = world.space.parts if isinstance(world.space, Product) else (world.space,)
-    own = "*".join(type(part).__name__.lower() for part in parts)
+    own = "*".join(type(part).__name__.lower() for part in parts_of(world.space))
     if name is not None and name != own:
-        raise UserError(f"The latents of this {world.scene} dataset live on the space {own}, not on {name}.")
+        what = f"this {world.scene} dataset" if isinstance(world, World) else "these images"
+        raise UserError(f"The latents of {what} live on the space {own}, not on {name}.")
 
 
 def pair_sampler(
@@ -214,7 +216,8 @@ def pair_sampler(
     search: str = "exact",
 ) -> PairSampler:
     """Return the sampler of pairs among these images, which must have classes if pairs are kept within a class."""
-    if anchors == "marginal" and images.world.causal:
+    world = images.world
+    if anchors == "marginal" and isinstance(world, World) and world.causal:
         raise UserError(
             "The marginal of causal3dident is its graph, which the rendered images follow: use --anchors rendered."
         )
@@ -223,11 +226,15 @@ def pair_sampler(
     if same_class and classes is None:
         raise UserError("These images have no classes, so pairs cannot be kept within a class.")
     within = classes if same_class else None
+    # A nearest value means nothing among values without an order: a pair has them in common, as it has a class.
+    if isinstance(world, Factors) and world.categorical:
+        shared = [raw[:, k] for k in world.categorical] + ([] if within is None else [within.astype(np.float32)])
+        within = np.unique(np.column_stack(shared), axis=0, return_inverse=True)[1].ravel()
     return PairSampler(raw, conditional, seed=seed, anchors=anchors, search=search, classes=within, negative=negative)
 
 
 def world_conditional(
-    world: World,
+    world: AnyWorld,
     cond: str,
     sigma: float | Sequence[float] | None = DEFAULT_SIGMA,
     p: float = 3.0,
@@ -237,9 +244,13 @@ def world_conditional(
 ) -> Conditional:
     """Return a conditional by name on a world's raw latents.
 
-    `only` names latents, groups of them, or views (positions, rotations, hues). Latents held fixed never change.
+    `only` names latents, groups of them, or views (positions, rotations, hues). Latents held fixed never change, and
+    neither do categorical factors.
     """
-    sets = GROUPS | VIEWS
+    sets = world.groups
+    content = {world.names[k] for k in world.categorical} if isinstance(world, Factors) else set[str]()
+    if stays := content & set(only or ()):
+        raise UserError(f"{min(stays)} is categorical: both images of a pair have the same value.")
     wanted = list(world.names) if only is None else []
     for name in only or ():
         members = sets.get(name, (name,))
@@ -247,7 +258,7 @@ def world_conditional(
             raise unknown("latent", name, (*world.names, *(s for s in sets if set(sets[s]) <= set(world.names))))
         wanted += members
     # A conditional that moved a fixed latent would ask for images that were never rendered.
-    moving = tuple(k for k, name in enumerate(world.names) if name in wanted and name not in world.held)
+    moving = tuple(k for k, name in enumerate(world.names) if name in wanted and name not in {*world.held, *content})
     if not moving:
         raise UserError("At least one latent must change between anchor and positive.")
     return conditional(cond, world.space, sigma=sigma, p=p, kappa=kappa, precision=precision, only=moving)

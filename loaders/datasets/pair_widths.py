@@ -11,6 +11,7 @@ from tabulate import tabulate
 
 from ident3d.errors import UserError
 from ident3d.latents.distributions.differences import difference_cdf, expected_abs_difference
+from ident3d.latents.distributions.spaces import distance
 from ident3d.loaders.datasets.image_dataset import Folders, ImageDataset
 from ident3d.loaders.datasets.pair_dataset import DEFAULT_SIGMA, pair_sampler, world_conditional
 from ident3d.loaders.pairs.sampler import PairSampler
@@ -106,7 +107,7 @@ def realised_pairs(sampler: PairSampler, names: tuple[str, ...], count: int) -> 
     # Pair numbers from 0 are those of a training's first epoch: what a run with this seed sees is measured.
     drawn = sampler.pairs(np.arange(count))
     z = sampler.latents.astype(np.float64)
-    difference = np.abs(z[drawn.positive] - z[drawn.anchor])
+    difference = distance(conditional.space, z[drawn.positive], z[drawn.anchor])
     # The last thousandth is left out: one stray pair would squeeze all others into a few bins.
     edges = np.linspace(0, max(float(np.quantile(difference, 0.999)), 1e-9), BINS + 1)
     # The distribution asked for is averaged over all images as anchors, because edges of the box narrow it.

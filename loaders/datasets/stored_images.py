@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ident3d.errors import UserError
-from ident3d.latents.worlds import World
+from ident3d.latents.worlds import AnyWorld
 from ident3d.loaders.folders.folder import Folder, open_folder
 from ident3d.loaders.folders.packed import checksums_of, matching_file
 from ident3d.loaders.format import latents_table
 from ident3d.loaders.format.files import sha256
 from ident3d.loaders.format.latents_source import world_of
-from ident3d.loaders.format.latents_table import Latents, shard_latents
+from ident3d.loaders.format.latents_table import Latents, shard_column, shard_latents
 from ident3d.loaders.format.shard import MEND, as_user_error, check_head, check_images, chunk_places, inflate
 
 # For each folder and process. A process often may have 1,024 open files, and eight folders are a large join.
@@ -59,7 +59,7 @@ class StoredImages:
             raise UserError(
                 f"{self.folder.address} is not finished: it holds {have} of {description.n} images; render the rest."
             )
-        self.n, self.size = description.n, description.size
+        self.n, self.size, self.shape = description.n, description.size, description.shape
         if not self.n:
             raise UserError(f"{self.folder.address} is empty: it holds no images.")
         self.packed = None if packed is False else matching_file(self.folder)
@@ -85,7 +85,7 @@ class StoredImages:
         self._start()
 
     @cached_property
-    def world(self) -> World:
+    def world(self) -> AnyWorld:
         return world_of(self.folder.description.settings)
 
     @property
@@ -94,7 +94,7 @@ class StoredImages:
         return (self._table or self._latents_of(0))[1] is not None
 
     def read(self, index: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
-        """Read images `index` into the rows of `out`, (len(index), H, W, 3)."""
+        """Read images `index` into the rows of `out`, (len(index), H, W, C)."""
         if self.packed:
             unread = self._unread is not None and bool(self._unread[1][index].any())
             for start in range(0, len(index), BLOCK):
@@ -154,11 +154,16 @@ class StoredImages:
                 )
             unread[number] = False
 
+    def column(self, name: str) -> NDArray[np.int64]:
+        """Return a further column, such as sequence or frame, of all images (n,)."""
+        entries = self.folder.entries
+        return np.concatenate([shard_column(self.folder.shard_path(entry), entry.count, name) for entry in entries])
+
     @cached_property
     def _map(self) -> NDArray[np.uint8]:
         assert self.packed
         try:
-            return np.memmap(self.packed, np.uint8, "r", shape=(self.n, self.size, self.size, 3))
+            return np.memmap(self.packed, np.uint8, "r", shape=(self.n, *self.shape))
         except (OSError, ValueError) as error:
             raise UserError(f"The packed file {self.packed} is gone or damaged since it was found ({error}).") from None
 
@@ -167,12 +172,12 @@ class StoredImages:
         return list(zip(shard.tolist(), (index - self._first[shard]).tolist(), strict=True))
 
     def _image(self, shard: int, place: int) -> NDArray[np.uint8]:
-        offset, size, mask = self._chunks_of(shard)[place].tolist()
+        offset, size, mask, together, row = self._chunks_of(shard)[place].tolist()
         with as_user_error(self.folder.shard_name(self.folder.entries[shard])):
             # The name `file` keeps the descriptor open. Without it, another thread's read could push it out of the
             # cache, its number would be closed, and the same number could soon mean another file.
             file = self._open(shard)
-            return inflate(os.pread(file.number, size, offset), mask, (self.size, self.size, 3))
+            return inflate(os.pread(file.number, size, offset), mask, together, row, self.shape)
 
     def _chunks_of(self, shard: int) -> NDArray[np.int64]:
         if shard not in self._chunks:
@@ -181,7 +186,7 @@ class StoredImages:
             with as_user_error(path), h5py.File(path, "r") as file:
                 check_head(file, path)
                 images = check_images(file, path)
-                if images.shape != (entry.count, self.size, self.size, 3):
+                if images.shape != (entry.count, *self.shape):
                     raise ValueError(f"images of shape {images.shape}")
                 self._chunks[shard] = chunk_places(images, entry.bytes)
         return self._chunks[shard]

@@ -7,6 +7,8 @@ from typing import Any
 
 from ident3d.latents.attainable import attainable_r2
 from ident3d.latents.exact.names import CLASSES
+from ident3d.latents.factor import Factor
+from ident3d.latents.factors import Factors
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.contact_sheet import contact_sheet, save_picture
 from ident3d.loaders.folders.folder import SHARDS, Description
@@ -16,6 +18,13 @@ from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import read_shard
 
 TERMS = "Made with ident3d (MIT) and Blender; images rendered with Blender belong to the person who rendered them."
+LATENTS = """`scene_latents` are the values that the scene was set to.
+The attainable R² is the highest that the pictures allow: parts of a hue's range may look alike."""
+FACTORS = """`scene_latents` are the values in units of their own.
+A categorical value is the number of its name in the list, from 0."""
+ARRAYS = "arrays"  # the layout of images that were given as arrays
+SHOWN_VALUES = 12
+NOT_SAID = "not said"
 
 
 def write_card(
@@ -34,15 +43,21 @@ def card(name: str, description: Description, mesh_credits: Sequence[str] = ()) 
     settings = description.settings
     rows = "\n".join(f"| {label} | {value} |" for label, value in facts(description))
     # The card is the same for the same dataset on every machine: it holds no date, host or path.
-    names = ", ".join(f"{number} {name}" for number, name in enumerate(CLASSES))
-    classes = f"`class` (int8) is the number of the class:\n{names}.\n" if world_of(settings).drawn_classes else ""
+    world = world_of(settings)
+    known = world.classes if isinstance(world, Factors) else CLASSES if world.drawn_classes else ()
+    names = ", ".join(f"{number} {name}" for number, name in enumerate(known))
+    classes = f"`class` (int8) is the number of the class:\n{names}.\n" if known else ""
+    head, *latents = ("| " + " | ".join(row) + " |" for row in latent_table(settings))
+    table = "\n".join([head, "|---" * (head.count("|") - 1) + "|", *latents])
+    of_what = f" of the {description.scene} scene" if description.scene else ""
+    layout = f"uint8, N×H×W×{description.channels}"
     meshes = "\n".join(f"- {credit}" for credit in mesh_credits)
     if meshes:
         meshes = f"\nThe images show meshes made by others, which have their own terms:\n\n{meshes}\n"
     return f"""# {name}
 
-{description.n:,} images of the {description.scene} scene, {description.size}×{description.size} pixels, each with the
-latent factors that it was rendered from. {origin(settings)}
+{description.n:,} images{of_what}, {size_in_words(description)}, each with the
+latent factors that it {"was rendered from" if description.scene else "shows"}. {origin(settings)}
 
 ![sample](sample.png)
 
@@ -52,19 +67,16 @@ latent factors that it was rendered from. {origin(settings)}
 
 ## Latents
 
-Raw latents are float32 in [-1, 1], in this order. `scene_latents` are the values that the scene was set to.
-The attainable R² is the highest that the pictures allow: parts of a hue's range may look alike.
+Raw latents are float32 in [-1, 1], in this order. {LATENTS if description.scene else FACTORS}
 
-| latent | attainable R² |
-|---|---|
-{latent_rows(settings)}
+{table}
 
 ## Reading it
 
     from ident3d import ImageDataset
     latents, image = ImageDataset("{name}")[0]
 
-Any HDF5 library can read each file in `shards/` by itself (gzip chunks): `images` (uint8, N×H×W×3), `raw_latents`,
+Any HDF5 library can read each file in `shards/` by itself (gzip chunks): `images` ({layout}), `raw_latents`,
 `scene_latents` (float32), `index` (int64). {classes}`ident3d verify` checks every byte.
 
 ## Terms
@@ -75,28 +87,10 @@ Any HDF5 library can read each file in `shards/` by itself (gzip chunks): `image
 
 def facts(description: Description) -> list[tuple[str, str]]:
     """Return what the card and `ident3d info` show of a dataset, label by label."""
-    settings = description.settings
-    quality = settings["quality"]
-    world = world_of(settings)
-    classes = world.drawn_classes
-    held = [statement(name, value) for name, value in (world.do if world.causal else world.fixed).items()]
-    ranges = [f"{name} ±{settings['world'][f'{name}_range']:.4g}" for name in ("position", "angle", "hue")]
-    rows = [
-        ("scene", description.scene),
-        ("images", f"{description.n:,} of {description.size}×{description.size} pixels"),
-        ("source of the latents", source_of_latents(settings["source"])),
-        ("intervention" if world.causal else "held fixed", ", ".join(held) or "nothing"),
-        *([("graph", "its own, in dataset.json")] if world.graph != World(world.scene).graph else []),
-        ("ranges", ", ".join(ranges)),
-        ("hues", settings["world"]["hues"]),
-        ("material", settings["material"]),
-        ("quality", quality["name"] if quality else "unknown"),
-        ("versions", ", ".join(f"{k} {v}" for k, v in settings["versions"].items())),
-    ]
-    if classes:
-        # Unless the graph draws classes, image i has class i modulo their number.
-        is_drawn = world.graph is not None and world.graph.weights and len(classes) > 1
-        rows.insert(3, (f"classes, {'drawn' if is_drawn else 'image by image in turn'}", ", ".join(classes)))
+    settings, world = description.settings, world_of(description.settings)
+    rows = scene_facts(settings, world) if isinstance(world, World) else factor_facts(settings, world)
+    rows.insert(1, ("images", f"{description.n:,} of {size_in_words(description)}"))
+    rows += [("versions", ", ".join(f"{k} {v}" for k, v in settings["versions"].items()))]
     if description.complete:
         rows += [
             ("pixel mean", ", ".join(f"{value:.4f}" for value in description.pixel_mean or ())),
@@ -113,6 +107,44 @@ def statement(name: str, value: float | str) -> str:
     return f"{name} = {value:g}"
 
 
+def scene_facts(settings: dict[str, Any], world: World) -> list[tuple[str, str]]:
+    """Return the facts of a scene's images."""
+    quality, classes = settings["quality"], world.drawn_classes
+    held = [statement(name, value) for name, value in (world.do if world.causal else world.fixed).items()]
+    ranges = [f"{name} ±{settings['world'][f'{name}_range']:.4g}" for name in ("position", "angle", "hue")]
+    # Unless the graph draws classes, image i has class i modulo their number.
+    is_drawn = world.graph is not None and world.graph.weights and len(classes) > 1
+    return [
+        ("scene", world.scene),
+        ("source of the latents", source_of_latents(settings["source"])),
+        *([(f"classes, {'drawn' if is_drawn else 'image by image in turn'}", ", ".join(classes))] if classes else []),
+        ("intervention" if world.causal else "held fixed", ", ".join(held) or "nothing"),
+        *([("graph", "its own, in dataset.json")] if world.graph != World(world.scene).graph else []),
+        ("ranges", ", ".join(ranges)),
+        ("hues", settings["world"]["hues"]),
+        ("material", settings["material"]),
+        ("quality", quality["name"] if quality else "unknown"),
+    ]
+
+
+def factor_facts(settings: dict[str, Any], factors: Factors) -> list[tuple[str, str]]:
+    """Return the facts of images with declared factors."""
+    # Nothing read from disk is trusted to be there.
+    origin = settings.get("origin", {})
+    return [
+        ("name", origin.get("name", NOT_SAID)),
+        ("source", source_of_latents(settings["source"])),
+        *([("classes", ", ".join(factors.classes))] if factors.classes else []),
+        ("licence", origin.get("licence", NOT_SAID)),
+    ]
+
+
+def size_in_words(description: Description) -> str:
+    """Return the size of the images in words."""
+    grey = " in grey" if description.channels == 1 else ""
+    return f"{description.size}×{description.size} pixels{grey}"
+
+
 def source_of_latents(source: dict[str, Any]) -> str:
     if source["kind"] == "import":
         return f"imported from {source['from']}" + (f", {source['split']}" if source["split"] else "")
@@ -124,22 +156,33 @@ def terms(settings: dict[str, Any]) -> str:
     if settings["source"]["kind"] != "import":
         return TERMS
     origin = settings["origin"]
-    return f"""Imported data, if these are the published files of {origin["name"]}:
-
-- source: {origin["source"]}
+    known = f"""- source: {origin["source"]}
 - licence: {origin["licence"]}
 - citation: {origin["citation"]}"""
+    if settings["source"].get("layout") == ARRAYS:
+        return f"Imported data, as the person who imported them says:\n\n{known}"
+    return f"""Imported data, if these are the published files of {origin["name"]}:
+
+{known}"""
 
 
-def latent_rows(settings: dict[str, Any]) -> str:
+def latent_table(settings: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Return the table of the latents, its head first: attainable R², or kind and values of declared factors."""
     world = world_of(settings)
-    rows = attainable_r2(world).items()
-    return "\n".join(f"| {name} | {held_word(world) if r2 is None else f'{r2:.4f}'} |" for name, r2 in rows)
+    if isinstance(world, World):
+        held = "set by an intervention" if world.causal else "held fixed"
+        known = attainable_r2(world).items()
+        return [("latent", "attainable R²"), *((k, held if r2 is None else f"{r2:.4f}") for k, r2 in known)]
+    return [("latent", "kind", "values"), *((f.name, f.kind, values_of(f)) for f in world.factors)]
 
 
-def held_word(world: World) -> str:
-    """Return what is said of a latent with one value only."""
-    return "set by an intervention" if world.causal else "held fixed"
+def values_of(factor: Factor) -> str:
+    """Return the values of a factor in words: all if they are few, or the first, the last and how many."""
+    low, high = factor.bounds
+    if not factor.values:
+        return f"{low:g} to {high:g}"
+    shown = [value if isinstance(value, str) else f"{value:.6g}" for value in factor.values]
+    return ", ".join(shown) if len(shown) <= SHOWN_VALUES else f"{len(shown)} from {shown[0]} to {shown[-1]}"
 
 
 def origin(settings: dict[str, Any]) -> str:
@@ -147,6 +190,8 @@ def origin(settings: dict[str, Any]) -> str:
     source = settings["source"]
     if source["kind"] == "draw":
         return f"The latents are drawn with seed {source['seed']}, split {source['split']}; image i never depends on n."
+    if source["kind"] == "import" and source.get("layout") == ARRAYS:
+        return f"They were made of the arrays `{source['from']}`."
     if source["kind"] == "import":
         return f"They were imported from `{source['from']}`, the published layout of {settings['origin']['name']}."
     return "The latents are those of `latents.npy` in this folder."

@@ -42,7 +42,7 @@ def contact_sheet(
     draw = ImageDraw.Draw(sheet)
     for i, image in enumerate(images):
         x, y = left + i % columns * cell_w, top + i // columns * cell_h
-        sheet.paste(Image.fromarray(np.repeat(np.repeat(image, factor, 0), factor, 1)), (x, y))
+        sheet.paste(picture_of(np.repeat(np.repeat(image, factor, 0), factor, 1)), (x, y))
         if captions:
             draw.multiline_text((x, y + side + 1), captions[i], INK, font, spacing=line - text_size)
     for c, title in enumerate(column_titles):
@@ -50,6 +50,11 @@ def contact_sheet(
     for r, title in enumerate(row_titles):
         draw.text((left - 2 * GAP, top + r * cell_h + side / 2), title, INK, font, anchor="rm")
     return sheet
+
+
+def picture_of(image: NDArray[np.uint8]) -> Image.Image:
+    """Return a stored image (H, W, 1 or 3) as a Pillow image, grey or in colours."""
+    return Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
 
 
 def text_font(size: int) -> ImageFont.FreeTypeFont:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from ident3d.errors import UserError
-from ident3d.latents.worlds import World
+from ident3d.latents.worlds import read_world
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import read_json, sha256, sha256_of_file, write_json
 from ident3d.loaders.format.manifest import ShardEntry
-from ident3d.loaders.format.shard import MEND, Shard, read_shard
+from ident3d.loaders.format.shard import CHANNELS, MEND, Shard, read_shard
 from ident3d.loaders.stores.cache import fetch, mirror, origin
 from ident3d.loaders.stores.store import Store, store_or_folder
 
@@ -60,8 +60,19 @@ class Description:
         return int(self.settings["size"])
 
     @property
-    def scene(self) -> str:
-        return str(self.settings["world"]["scene"])
+    def channels(self) -> int:
+        """1 for grey images, 3 for coloured ones, which need not say so."""
+        return self.settings.get("channels", 3)  # type: ignore[no-any-return]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of each image."""
+        return self.size, self.size, self.channels
+
+    @property
+    def scene(self) -> str | None:
+        """The name of the scene; None for images of declared factors."""
+        return self.settings["world"].get("scene")  # type: ignore[no-any-return]
 
     def as_dict(self) -> dict[str, object]:
         content: dict[str, object] = {"format": DATASET_FORMAT, "format_version": DATASET_FORMAT_VERSION} | asdict(self)
@@ -158,7 +169,9 @@ def checked(content: dict[str, Any]) -> Description:
             raise ValueError(f"{name} is {settings[name]!r}")
     if not 1 <= settings["size"] <= LARGEST:
         raise ValueError(f"size is {settings['size']}")
-    World.from_dict(settings["world"])
+    if type(description.channels) is not int or description.channels not in CHANNELS:
+        raise ValueError(f"channels is {description.channels!r}")
+    read_world(settings["world"])
     return description
 
 
@@ -199,13 +212,12 @@ def open_folder(path: Path | str | Folder) -> Folder:
 
 def checked_shards(folder: Folder) -> Iterator[Shard]:
     """Read every shard in order. A shard whose hash or image size is not the recorded one is an error."""
-    size = folder.description.size
     for entry in folder.entries:
         path = folder.shard_path(entry)
         if sha256_of_file(path) != entry.sha256:
             raise UserError(f"The shard {path} does not match its hash; {MEND}")
         shard = read_shard(path)
-        if shard.images.shape != (entry.count, size, size, 3):
+        if shard.images.shape != (entry.count, *folder.description.shape):
             raise UserError(f"The shard {path} holds images of another size; {MEND}")
         yield shard
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ident3d.errors import UserError
-from ident3d.latents.worlds import World
 from ident3d.loaders.folders.card import write_card
 from ident3d.loaders.folders.folder import (
     PARTS,
@@ -28,6 +27,7 @@ from ident3d.loaders.folders.folder import (
 )
 from ident3d.loaders.format import latents_table, manifest
 from ident3d.loaders.format.files import TEMPORARY
+from ident3d.loaders.format.latents_source import world_of
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import MEND
 from ident3d.loaders.stores.lease import PREFIX
@@ -159,15 +159,17 @@ def finish(
     if missing:
         raise UserError(f"{path} lacks images {missing[0][0]} to {missing[0][1] - 1}, so it cannot be closed.")
     try:
-        world = World.from_dict(description.settings["world"])
+        world = world_of(description.settings)
         table = latents_table.gathered(path / SHARDS, entries, world) if table is None else table
         latents = latents_table.write(path, table)
     except UserError:  # a shard is damaged: `verify` reports it, and readers can do without the table
         latents = None
     # Sums are integers until the last division: mean and std are then the same in every order of the shards.
     pixels = description.n * description.size**2
-    sums = [sum(entry.pixel_sum[c] for entry in entries) for c in range(3)]
-    squares = [sum(entry.pixel_sum_squares[c] for entry in entries) for c in range(3)]
+    if {len(entry.pixel_sum) for entry in entries} - {description.channels}:
+        raise UserError(f"{path / manifest.MANIFEST_FILE} holds sums of other channels than the images have; {MEND}")
+    sums = [sum(entry.pixel_sum[c] for entry in entries) for c in range(description.channels)]
+    squares = [sum(entry.pixel_sum_squares[c] for entry in entries) for c in range(description.channels)]
     spreads = [pixels * q - s * s for s, q in zip(sums, squares, strict=True)]
     if min(spreads) < 0:
         raise UserError(f"{path / manifest.MANIFEST_FILE} holds sums that no pixels have; {MEND}")

@@ -1,4 +1,4 @@
-"""The packed file: all images of a finished dataset as one flat uint8 array (n, H, W, 3), for reading by memory map.
+"""The packed file: all images of a finished dataset as one flat uint8 array (n, H, W, C), for reading by memory map.
 
 It costs disk and saves time: 150 KB an image at 224×224 instead of 25, and nothing to inflate. ``packed.json`` holds
 the CRC-32 of every image, in hex, so that a reader can check each image that it takes.
@@ -6,6 +6,7 @@ the CRC-32 of every image, in hex, so that a reader can check each image that it
 
 import hashlib
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import deflate
@@ -56,7 +57,7 @@ def pack(path: Path | str | Folder, *, show_progress: bool = True) -> Packed:
     if not description.complete:
         raise UserError(f"{folder.address} is not finished; pack it when all its images are rendered.")
     target = folder.path / PIXELS_FILE
-    size = description.n * description.size**2 * 3
+    size = description.n * prod(description.shape)
     with lease(folder.path) as held:
         # Version 0.1 recorded no checksums; its packed files are made anew.
         if matching_file(folder) and checksums_of(folder) is not None and not packed_problem(folder):
@@ -131,7 +132,7 @@ def remove_packed(path: Path) -> None:
 def matching_file(folder: Folder) -> Path | None:
     """Return the packed file, if its size is right and its record names just these shards."""
     content, path, description = record(folder), folder.path / PIXELS_FILE, folder.description
-    size = description.n * description.size**2 * 3
+    size = description.n * prod(description.shape)
     if not description.complete or content.get("shards_sha256") != description.shards_sha256:
         return None
     if content.get("bytes") != size or not path.is_file() or path.is_symlink() or path.stat().st_size != size:

@@ -230,9 +230,10 @@ def content_problems(
     """Compare images, indices and latents with what the manifest and the recorded source name."""
     found = []
     size = settings["size"]
-    if shard.images.shape != (entry.count, size, size, 3):
+    due_shape = (entry.count, size, size, settings.get("channels", 3))
+    if shard.images.shape != due_shape:
         # What follows is computed for as many images as the manifest says, which may be any number.
-        return [f"images have the shape {shard.images.shape}, not {(entry.count, size, size, 3)}"]
+        return [f"images have the shape {shard.images.shape}, not {due_shape}"]
     if not np.array_equal(shard.index, np.arange(entry.first, entry.stop)):
         found.append(f"the indices are not {entry.first} to {entry.stop - 1}")
     if shard.pixel_sums() != (list(entry.pixel_sum), list(entry.pixel_sum_squares)):

@@ -1,6 +1,7 @@
 """Arrays from .npy files that may come from anyone."""
 
 import zlib
+from pathlib import Path
 from tokenize import TokenError
 from typing import Any, BinaryIO, Final
 from zipfile import BadZipFile
@@ -25,6 +26,15 @@ def load_array(file: BinaryIO) -> NDArray[Any]:
     file.seek(0)
     try:
         array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)  # type: ignore[no-untyped-call]
+    except DAMAGE as error:
+        raise ValueError(str(error) or type(error).__name__) from None
+    return array
+
+
+def map_array(path: Path) -> NDArray[Any]:
+    """Return the array of a .npy file, whose numbers are read when they are used; raise ValueError like load_array."""
+    try:
+        array: NDArray[Any] = np.lib.format.open_memmap(path, mode="r")  # type: ignore[no-untyped-call]
     except DAMAGE as error:
         raise ValueError(str(error) or type(error).__name__) from None
     return array

@@ -11,25 +11,56 @@ from numpy.typing import NDArray
 from ident3d.errors import UserError
 from ident3d.latents.draws import Draws, draw
 from ident3d.latents.exact.causal_draws import classes_of
-from ident3d.latents.worlds import World
-from ident3d.loaders.format.arrays import load_array
+from ident3d.latents.exact.names import CLASSES
+from ident3d.latents.worlds import AnyWorld, World, read_world
+from ident3d.loaders.format.arrays import load_array, map_array
 from ident3d.loaders.format.files import sha256, sha256_of_file
 
 LATENTS_FILE = "latents.npy"
 
 
-def world_of(settings: Mapping[str, Any]) -> World:
-    """Return the latent world that the settings describe."""
+def world_of(settings: Mapping[str, Any]) -> AnyWorld:
+    """Return the latent world that the settings describe: that of a scene, or declared factors."""
+    return read_world(settings["world"])
+
+
+def scene_of(settings: Mapping[str, Any]) -> World:
+    """Return the world of the scene that the settings describe. Declared factors have none."""
     return World.from_dict(settings["world"])
 
 
-def read_npy(path: Path, content: bytes | None = None) -> NDArray[Any]:
-    """Read a .npy file of numbers or words, without pickle; with `content`, the path is only what errors call it."""
+def read_npy(path: Path, content: bytes | None = None, *, mapped: bool = False) -> NDArray[Any]:
+    """Read a .npy file of numbers or words, without pickle; with `content`, the path is only what errors call it.
+
+    A file that is `mapped` is read when and where its numbers are used.
+    """
     try:
+        if mapped:
+            return map_array(path)
         with path.open("rb") if content is None else io.BytesIO(content) as file:
             return load_array(file)
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read as a .npy file: {error}.") from None
+
+
+def read_draws(path: Path, world: World) -> Draws:
+    """Read raw latents for a scene and, if there is one column more, the number of each image's class.
+
+    That is what ``all_latents.npy`` of a folder holds. Without the column images take the classes in turn.
+    """
+    table = read_npy(path)
+    if not (world.drawn_classes and table.ndim == 2 and table.shape[1] == world.n_raw + 1):
+        return Draws(world.check_raw(table), None)
+    raw, column = world.check_raw(table[:, :-1]), table[:, -1]
+    numbers = {CLASSES.index(name): name for name in world.drawn_classes}
+    stray = np.flatnonzero(~np.isin(column, list(numbers)))
+    if len(stray):
+        known = ", ".join(f"{number} {name}" for number, name in numbers.items())
+        raise UserError(
+            f"The last column of {path} is the class, and that of image {stray[0]} is {column[stray[0]]:g}; there are "
+            f"{known}."
+        )
+    return Draws(raw, column.astype(np.int8))
 
 
 def drawn(seed: int, split: str) -> dict[str, Any]:
@@ -62,11 +93,15 @@ def recorded_latents(folder: Path, settings: Mapping[str, Any], first: int, coun
     # Anything but these two sources cannot be computed again: the latents of an import are those of its shards.
     source = settings["source"]
     if source["kind"] == "draw":
-        return draw(world_of(settings), seed=source["seed"], split=source["split"], start=first, count=count)
+        return draw(scene_of(settings), seed=source["seed"], split=source["split"], start=first, count=count)
     if source["kind"] == "file":
         if not copy_is_sound(folder, settings):
             raise UserError(f"{folder / LATENTS_FILE} is not the file that this dataset was started with.")
-        raw = read_npy(folder / LATENTS_FILE)[first : first + count].astype(np.float32)
-        classes = world_of(settings).drawn_classes
+        world, table = scene_of(settings), read_npy(folder / LATENTS_FILE)[first : first + count]
+        if table.ndim != 2:
+            raise UserError(f"{folder / LATENTS_FILE} holds no table of latents.")
+        raw, classes = table[:, : world.n_raw].astype(np.float32), world.drawn_classes
+        if table.shape[1] > world.n_raw:
+            return Draws(raw, table[:, -1].astype(np.int8))
         return Draws(raw, classes_of(np.arange(first, first + len(raw)), classes) if classes else None)
     return None

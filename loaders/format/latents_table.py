@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ident3d.errors import UserError
-from ident3d.latents.worlds import World
+from ident3d.latents.worlds import AnyWorld
 from ident3d.loaders.format.arrays import load_array
 from ident3d.loaders.format.files import sha256, write_atomically
 from ident3d.loaders.format.latents_source import npy_bytes
@@ -41,7 +41,18 @@ def shard_latents(path: Path, count: int, n_raw: int, data: bytes | None = None)
         return raw[()], None if classes is None else classes[()]
 
 
-def gathered(shards: Path, entries: Sequence[ShardEntry], world: World) -> NDArray[np.float32]:
+def shard_column(path: Path, count: int, name: str) -> NDArray[np.int64]:
+    """Read one of the further columns, such as sequence or frame, of one shard file (count,)."""
+    with as_user_error(path), h5py.File(path, "r") as file:
+        if name not in check_head(file, path):
+            raise UserError(f"The images in {path} have no {name}.")
+        column = check_dataset(file, path, name)
+        if column.shape != (count,):
+            raise ValueError(f"{name} of shape {column.shape}")
+        return np.asarray(column[()])
+
+
+def gathered(shards: Path, entries: Sequence[ShardEntry], world: AnyWorld) -> NDArray[np.float32]:
     """The table from the shards: raw latents in order and, where there are classes, the class as the last column."""
     parts = [shard_latents(shards / entry.name, entry.count, world.n_raw) for entry in entries]
     raw, classes = np.concatenate([raw for raw, _ in parts]), [kinds for _, kinds in parts if kinds is not None]

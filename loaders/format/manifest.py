@@ -13,7 +13,7 @@ from typing import Any
 
 from ident3d.errors import UserError
 from ident3d.loaders.format.files import sha256, sync_folder, write_atomically
-from ident3d.loaders.format.shard import MEND, Shard
+from ident3d.loaders.format.shard import CHANNELS, MEND, Shard
 
 MANIFEST_FILE = "shards.jsonl"
 DAMAGE = (ValueError, TypeError, KeyError, RecursionError)  # what a line that is no entry may raise
@@ -30,8 +30,8 @@ class ShardEntry:
     count: int
     sha256: str
     bytes: int
-    pixel_sum: tuple[int, int, int]
-    pixel_sum_squares: tuple[int, int, int]
+    pixel_sum: tuple[int, ...]
+    pixel_sum_squares: tuple[int, ...]
 
     @property
     def stop(self) -> int:
@@ -53,15 +53,15 @@ def shard_name(number: int, shards: int) -> str:
 def entry_of(name: str, shard: Shard, data: bytes) -> ShardEntry:
     """Return the manifest's entry for a shard with this content."""
     # Exact sums give the pixels' mean and std later, from the manifest alone, in whatever order the shards were made.
-    (r, g, b), (rr, gg, bb) = shard.pixel_sums()
+    sums, squares = shard.pixel_sums()
     return ShardEntry(
         name=name,
         first=int(shard.index[0]),
         count=len(shard.index),
         sha256=sha256(data),
         bytes=len(data),
-        pixel_sum=(r, g, b),
-        pixel_sum_squares=(rr, gg, bb),
+        pixel_sum=tuple(sums),
+        pixel_sum_squares=tuple(squares),
     )
 
 
@@ -73,7 +73,8 @@ def parse_line(line: str | bytes) -> ShardEntry:
     entry = ShardEntry(**content)
     # The type must be `int` itself: JSON's true is an int for Python, and a float would pass for a count.
     numbers = (entry.first, entry.count, entry.bytes, *sums, *squares)
-    if set(map(type, numbers)) != {int} or min(numbers) < 0 or len(numbers) != 9 or not entry.count:
+    per_channel = len(sums) == len(squares) and len(sums) in CHANNELS
+    if set(map(type, numbers)) != {int} or min(numbers) < 0 or not per_channel or not entry.count:
         raise ValueError("a count, size or sum is not a whole number")
     if not (isinstance(entry.name, str) and SHARD_NAME.fullmatch(entry.name)):
         raise ValueError(f"{entry.name!r} is not the name of a shard")

@@ -1,14 +1,15 @@
 """One shard: an HDF5 file of consecutive images with their latents, which plain h5py can read by itself.
 
-Each image is one gzip chunk. libdeflate compresses and decompresses the chunks instead of HDF5's own filter: the format
-is the same and takes a third of the time (`ident3d bench shards`).
+Each image is one gzip chunk, or several small ones are. libdeflate compresses and decompresses the chunks instead of
+HDF5's own filter: the format is the same and takes a third of the time (`ident3d bench shards`).
 """
 
 import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,21 @@ KINDS: dict[str, tuple[type, int]] = {
     "scene_latents": (np.float32, 2),
     "index": (np.int64, 1),
     "class": (np.int8, 1),
+    "sequence": (np.int64, 1),
+    "frame": (np.int64, 1),
+    "environment": (np.int64, 1),
 }
+# What a shard may say of each image besides its class.
+COLUMNS = ("sequence", "frame", "environment")
+# Bytes of a chunk of several images.
+LARGEST_CHUNK = 2**22
+# Grey or red, green and blue.
+CHANNELS = (1, 3)
 MEND = "`ident3d verify --repair`, then the same `ident3d render` or `ident3d import` makes it again."
 
 
 class StoredPictures:
-    """The images (n, H, W, 3) of a shard's bytes. Each is inflated when it is asked for, and none is kept.
+    """The images (n, H, W, C) of a shard's bytes. Each is inflated when it is asked for, and none is kept.
 
     Black images of 8192 pixels are a thousand times as large as their file, so that a shard of them fills a machine.
     """
@@ -51,9 +61,9 @@ class StoredPictures:
         return self.shape[0]
 
     def __getitem__(self, number: int) -> NDArray[np.uint8]:
-        offset, size, mask = self.places[number].tolist()
+        offset, size, mask, together, row = self.places[number].tolist()
         with as_user_error(self.name):
-            return inflate(self.data[offset : offset + size], mask, self.shape[1:])
+            return inflate(self.data[offset : offset + size], mask, together, row, self.shape[1:])
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
         return map(self.__getitem__, range(len(self)))
@@ -64,20 +74,25 @@ class StoredPictures:
 
 @dataclass(frozen=True)
 class Shard:
-    """Consecutive images (n, H, W, 3) uint8 with raw and scene latents, indices and, if they have any, classes."""
+    """Consecutive images (n, H, W, C) uint8 with raw and scene latents, indices and, if they have any, classes.
+
+    `columns` holds further numbers of each image: its sequence, frame or environment.
+    """
 
     images: NDArray[np.uint8] | StoredPictures
     raw_latents: NDArray[np.float32]
     scene_latents: NDArray[np.float32]
     index: NDArray[np.int64]
     classes: NDArray[np.int8] | None = None
+    columns: dict[str, NDArray[np.int64]] = field(default_factory=dict)
 
     def pixel_sums(self) -> tuple[list[int], list[int]]:
         """Return Σ x and Σ x² per channel over all pixels, as exact integers."""
         # Counted by level, not summed: sums of floats would depend on their order, and so on the shards' size.
-        counts = np.zeros((3, 256), np.int64)
+        channels = self.images.shape[-1]
+        counts = np.zeros((channels, 256), np.int64)
         for image in self.images:
-            counts += [np.bincount(image[..., c].ravel(), minlength=256) for c in range(3)]
+            counts += [np.bincount(image[..., c].ravel(), minlength=256) for c in range(channels)]
         levels = np.arange(256)
         return [int(v) for v in counts @ levels], [int(v) for v in counts @ levels**2]
 
@@ -85,14 +100,15 @@ class Shard:
         """Return everything but the images, by its name in the file."""
         named: dict[str, NDArray[Any]] = {"raw_latents": self.raw_latents, "scene_latents": self.scene_latents}
         named["index"] = self.index
-        return named if self.classes is None else named | {"class": self.classes}
+        return (named if self.classes is None else named | {"class": self.classes}) | self.columns
 
 
 def encode_shard(shard: Shard, settings: dict[str, Any]) -> bytes:
     """Return the shard as the bytes of an HDF5 file. Equal shards and settings give equal bytes."""
     # The file is made in memory, so that its hash is known before the first byte is on disk.
     buffer = io.BytesIO()
-    count, height, width, _ = shard.images.shape
+    count, *shape = shard.images.shape
+    together = min(count, settings.get("images_per_chunk", 1))
     with h5py.File(buffer, "w") as file:
         file.attrs["format"] = np.bytes_(SHARD_FORMAT)
         file.attrs["format_version"] = SHARD_FORMAT_VERSION
@@ -102,12 +118,16 @@ def encode_shard(shard: Shard, settings: dict[str, Any]) -> bytes:
             "images",
             shard.images.shape,
             np.uint8,
-            chunks=(1, height, width, 3),
+            chunks=(together, *shape),
             compression="gzip",
             compression_opts=GZIP_LEVEL,
         )
-        for i in range(count):
-            chunk = deflate.zlib_compress(np.ascontiguousarray(shard.images[i]).tobytes(), GZIP_LEVEL)
+        for i in range(0, count, together):
+            pixels = b"".join(
+                np.ascontiguousarray(shard.images[j]).tobytes() for j in range(i, min(i + together, count))
+            )
+            # The last chunk is as large as the others, as HDF5 wants it: it ends with black images that do not exist.
+            chunk = deflate.zlib_compress(pixels.ljust(together * prod(shape), b"\0"), GZIP_LEVEL)
             images.id.write_direct_chunk((i, 0, 0, 0), bytes(chunk))
         for name, values in shard.arrays().items():
             file.create_dataset(name, data=values)
@@ -136,7 +156,8 @@ def read_shard(path: Path, data: bytes | None = None) -> Shard:
             images = StoredPictures(path, data, chunk_places(file["images"], len(data)), file["images"].shape)
             latents = {name: file[name][()] for name in file if name != "images"}
             classes = latents.pop("class", None)
-            return Shard(images, **latents, classes=classes)
+            columns = {name: latents.pop(name) for name in COLUMNS if name in latents}
+            return Shard(images, **latents, classes=classes, columns=columns)
 
 
 def read_settings(path: Path, data: bytes | None = None) -> dict[str, Any]:
@@ -150,7 +171,10 @@ def read_settings(path: Path, data: bytes | None = None) -> dict[str, Any]:
 
 
 def chunk_places(images: h5py.Dataset, file_bytes: int) -> NDArray[np.int64]:
-    """Return offset, size and filter mask of each image's chunk; every chunk must be there and lie inside the file."""
+    """Return for each image offset, size and filter mask of its chunk, how many images that holds, and which it is.
+
+    Every chunk must be there and lie inside the file.
+    """
     found: dict[int, tuple[int, int, int]] = {}
 
     def note(info: Any) -> None:
@@ -158,22 +182,28 @@ def chunk_places(images: h5py.Dataset, file_bytes: int) -> NDArray[np.int64]:
 
     # One call visits the whole index of chunks; asking for each by its number would search the index anew.
     images.id.chunk_iter(note)
-    if len(found) != len(images) or sorted(found) != list(range(len(images))):
+    together = images.chunks[0]
+    if sorted(found) != list(range(0, len(images), together)):
         raise ValueError("an image without a chunk")
     if any(offset + size > file_bytes for offset, size, _ in found.values()):
         raise ValueError("a chunk that lies outside the file")
-    return np.array([found[i] for i in range(len(images))], np.int64).reshape(-1, 3)
+    rows = [(*found[i - i % together], together, i % together) for i in range(len(images))]
+    return np.array(rows, np.int64).reshape(-1, 5)
 
 
-def inflate(chunk: bytes, mask: int, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """Return the image of one stored chunk; bit 0 of `mask` means that HDF5 stored it without the gzip filter."""
-    size = int(np.prod(shape))
+def inflate(chunk: bytes, mask: int, together: int, row: int, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """Return image `row` of the `together` images of one stored chunk.
+
+    Bit 0 of `mask` means that HDF5 stored it without the gzip filter.
+    """
+    size = together * prod(shape)
     if size > MOST_INFLATED * len(chunk):
         raise ValueError(f"an image of {size} bytes from {len(chunk)}")
     data = chunk if mask & 1 else deflate.zlib_decompress(chunk, size)
     if len(data) != size:
         raise ValueError(f"an image of {len(data)} bytes instead of {size}")
-    return np.frombuffer(data, np.uint8).reshape(shape)
+    images: NDArray[np.uint8] = np.frombuffer(data, np.uint8).reshape(together, *shape)[row]
+    return images
 
 
 def check_layout(file: h5py.File, path: Path) -> None:
@@ -215,11 +245,14 @@ def attribute(file: h5py.File, name: bytes) -> Any:
 
 
 def check_images(file: h5py.File, path: Path) -> h5py.Dataset:
-    """Return the images; refuse anything but one gzipped chunk of H×W×3 bytes for each."""
+    """Return the images; refuse anything but gzipped chunks of one whole image, or of several small ones."""
     images = check_dataset(file, path, "images")
     shape = images.shape
-    if shape[3] != 3 or images.chunks != (1, *shape[1:]):
-        raise UserError(f"{path} does not store its images as one uint8 chunk of H×W×3 each.")
+    if shape[3] not in CHANNELS or images.chunks is None or images.chunks[1:] != shape[1:]:
+        raise UserError(f"{path} does not store its images as one uint8 chunk of H×W×1 or H×W×3 each.")
+    # To read one image all of its chunk is inflated.
+    if images.chunks[0] > 1 and prod(images.chunks) > LARGEST_CHUNK:
+        raise UserError(f"{path} stores {images.chunks[0]} images in one chunk, too many to read one of them.")
     # Chunks are inflated here and not by HDF5, so that only one filter is known, and no plug-in is ever loaded.
     layout = images.id.get_create_plist()
     if [layout.get_filter(k)[0] for k in range(layout.get_nfilters())] != [h5py.h5z.FILTER_DEFLATE]:

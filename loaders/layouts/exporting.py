@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from ident3d.errors import UserError
 from ident3d.latents.exact.names import CLASSES
 from ident3d.loaders.datasets.stored_images import StoredImages
+from ident3d.loaders.folders.contact_sheet import picture_of
 from ident3d.loaders.folders.folder import Folder, checked_shards, open_folder
 from ident3d.loaders.format.files import TEMPORARY, read_json, remove_partial_files, write_atomically
 from ident3d.loaders.format.latents_source import npy_bytes
@@ -131,6 +131,6 @@ def write_picture(path: Path, image: NDArray[np.uint8]) -> bool:
         return False
     path.parent.mkdir(exist_ok=True)
     temporary = path.with_name(f"{TEMPORARY}{path.name}")
-    Image.fromarray(image).save(temporary, "png")
+    picture_of(image).save(temporary, "png")
     temporary.replace(path)
     return True

@@ -3,11 +3,10 @@
 import io
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +15,17 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from ident3d.errors import UserError
-from ident3d.loaders.folders.folder import LARGEST, SHARDS
-from ident3d.loaders.folders.lifecycle import Job, finish, plan, save_if_changed, target_description
-from ident3d.loaders.folders.provenance import record_run
-from ident3d.loaders.format import manifest
-from ident3d.loaders.format.files import TEMPORARY, remove_partial_files, sha256, write_atomically
-from ident3d.loaders.format.manifest import ShardEntry, entry_of
-from ident3d.loaders.format.shard import Shard, encode_shard
+from ident3d.loaders.folders.folder import LARGEST
+from ident3d.loaders.folders.lifecycle import Job
+from ident3d.loaders.folders.make import make_shards
+from ident3d.loaders.format.files import TEMPORARY, remove_partial_files, sha256
+from ident3d.loaders.format.shard import Shard
 from ident3d.loaders.layouts import published
 from ident3d.loaders.layouts.published import LICENCE, NO_CLASS, ORIGINS, Split
 from ident3d.loaders.layouts.tar_members import ByteRange, byte_ranges
 from ident3d.loaders.stores.lease import lease
 from ident3d.loaders.stores.store import local_folder
 from ident3d.machine import cores
-from ident3d.progress import progress_bar
 
 
 @dataclass(frozen=True)
@@ -102,23 +98,19 @@ def import_(
             above, chosen = published.choose_split(published.splits(files), split)
             content = content_of(chosen)
             settings = settings_of(source, above, content, licence, citation)
-            description, entries = target_description(out, settings, len(content.images), shard_size)
-            save_if_changed(out, description)
-            remove_partial_files(out / SHARDS)
-            jobs = plan(description, entries)
-            due = sum(job.count for job in jobs)
-            if not description.complete:
-                with progress_bar(description.n, "images", show=show_progress) as bar:
-                    bar.update(description.n - due)
-                    for entry in run(out, settings, jobs, content, workers or cores()):
-                        # If the lease was lost, another import may own the manifest by now.
-                        held.check()
-                        manifest.append_entry(out, entry)
-                        entries.append(entry)
-                        bar.update(entry.count)
-                held.check()
-                description = finish(out, description, manifest.in_order(entries), mesh_credits=())
-                record_run(out, started, imported=str(source.name), images=due)
+            description, due = make_shards(
+                out,
+                held,
+                settings,
+                len(content.images),
+                partial(part, content),
+                shard_of,
+                started=started,
+                shard_size=shard_size,
+                workers=workers or cores(),
+                show_progress=show_progress,
+                imported=source.name,
+            )
         finally:
             scratch.unlink(missing_ok=True)
     return Imported(out, description.n, due)
@@ -185,36 +177,17 @@ def settings_of(
     }
 
 
-def run(out: Path, settings: dict[str, Any], jobs: Sequence[Job], content: Content, workers: int) -> Any:
-    """Make the jobs' shards in worker processes, and yield each shard's entry when it is finished."""
-    orders = [(out, settings, job, part(content, job)) for job in jobs]
-    if workers <= 1 or len(jobs) <= 1:
-        yield from (import_shard(*order) for order in orders)
-        return
-    # Spawned, because the lease's heartbeat is a thread of this process, and threads do not survive a fork safely.
-    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=get_context("spawn")) as pool:
-        futures = [pool.submit(import_shard, *order) for order in orders]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
 def part(content: Content, job: Job) -> Content:
     rows = slice(job.first, job.first + job.count)
     classes = None if content.classes is None else content.classes[rows]
     return Content(content.images[rows], content.raw[rows], content.scene[rows], classes)
 
 
-def import_shard(out: Path, settings: dict[str, Any], job: Job, own: Content) -> ShardEntry:
-    """Decode one shard's pictures and write it."""
+def shard_of(settings: dict[str, Any], job: Job, own: Content) -> Shard:
+    """Decode one shard's pictures."""
     images = np.stack([decode(place, settings["size"]) for place in own.images])
     index = np.arange(job.first, job.first + job.count, dtype=np.int64)
-    shard = Shard(images, own.raw, own.scene, index, own.classes)
-    data = encode_shard(shard, settings)
-    write_atomically(out / SHARDS / job.name, data)
-    return entry_of(job.name, shard, data)
+    return Shard(images, own.raw, own.scene, index, own.classes)
 
 
 def decode(place: ByteRange, size: int | None) -> NDArray[np.uint8]:

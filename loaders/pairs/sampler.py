@@ -1,6 +1,6 @@
 """`PairSampler`: an anchor z, a draw z̃' ~ p(· | z), and the rendered image whose latents are nearest to it."""
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from ident3d.errors import UserError, unknown
 from ident3d.latents import Conditional, marginal
 from ident3d.latents.distributions.conditionals import ProductConditional, RejectedNormal
+from ident3d.latents.distributions.spaces import goes_round
 from ident3d.loaders.pairs.search import Neighbours
 from ident3d.loaders.pairs.variates import (
     ANCHOR,
@@ -47,7 +48,7 @@ class PairSampler:
         seed: What every pair depends on.
         anchors: "rendered" or "marginal".
         search: "exact", "flat" or "ivf".
-        classes: Classes of the images (n,) int8, to keep pairs within a class.
+        classes: Classes of the images (n,), whole numbers, to keep pairs within a class.
         negative: The conditional of hard negatives.
 
     Example:
@@ -68,7 +69,7 @@ class PairSampler:
         seed: int = 0,
         anchors: str = "rendered",
         search: str = "exact",
-        classes: NDArray[np.int8] | None = None,
+        classes: NDArray[np.integer[Any]] | None = None,
         negative: Conditional | None = None,
     ) -> None:
         for given in (conditional, negative):
@@ -80,10 +81,12 @@ class PairSampler:
             raise unknown("way to choose anchors", anchors, ANCHORS)
         self.latents, self.conditional, self.negative, self.anchors = latents, conditional, negative, anchors
         self.seed = check_seed(seed)
-        self.neighbours = Neighbours(latents, search, classes)
+        circles = goes_round(conditional.space)
+        self.neighbours = Neighbours(latents, search, classes, circles)
         self.marginal = marginal("uniform", conditional.space) if anchors == "marginal" else None
         # An anchor drawn from the marginal may be of any class; only the positive has to be of the anchor's.
-        self.nearest_anchor = Neighbours(latents, search) if classes is not None and self.marginal else self.neighbours
+        apart = classes is not None and self.marginal
+        self.nearest_anchor = Neighbours(latents, search, None, circles) if apart else self.neighbours
 
     def build(self) -> None:
         """Build or load the search index now, so that worker processes forked later share it."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ident3d.errors import UserError, unknown
+from ident3d.latents import Circle
 from ident3d.loaders.pairs.faiss_build import require_faiss
 from ident3d.loaders.pairs.index_cache import cached_index
 
@@ -24,6 +25,7 @@ IVF_NEEDS: Final = 40_000
 
 Latents: TypeAlias = NDArray[np.float32]
 Indices: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
 Nearest: TypeAlias = Callable[[NDArray[np.float64], int], Indices]  # queries (m, d), k → the k nearest rows, (m, k)
 
 
@@ -39,10 +41,10 @@ def effective_search(search: str, n: int) -> str:
     return search
 
 
-def nearest_among(latents: Latents, search: str) -> Nearest:
-    """Return a function that finds the k rows of `latents` nearest to each query in L2."""
+def nearest_among(latents: Latents, search: str, circles: Flags | None = None) -> Nearest:
+    """Return a function that finds the k rows of `latents` nearest to each query in L2, the shorter way round."""
     if search == "exact":
-        return k_d_tree(latents)
+        return k_d_tree(latents, circles)
     require_faiss()
     import faiss
 
@@ -62,13 +64,15 @@ def nearest_among(latents: Latents, search: str) -> Nearest:
     return nearest
 
 
-def k_d_tree(latents: Latents) -> Nearest:
+def k_d_tree(latents: Latents, circles: Flags | None = None) -> Nearest:
     from scipy.spatial import cKDTree
 
-    tree = cKDTree(latents.astype(np.float64), leafsize=16)
+    # SciPy's circles begin at 0, ours at -1. A box of size 0 is no circle.
+    start, turn = (0.0, None) if circles is None else (np.where(circles, Circle.low, 0.0), np.where(circles, 2.0, 0.0))
+    tree = cKDTree(latents.astype(np.float64) - start, leafsize=16, boxsize=turn)
 
     def nearest(queries: NDArray[np.float64], k: int) -> Indices:
-        return np.asarray(tree.query(queries, k=range(1, k + 1))[1], np.int64)
+        return np.asarray(tree.query(queries - start, k=range(1, k + 1))[1], np.int64)
 
     return nearest
 
@@ -84,10 +88,20 @@ def faiss_gpus() -> int:
 class Neighbours:
     """Finds for each query the nearest rendered latent other than a given one; if `classes` are given, of its class.
 
-    Each process builds the index when it first searches. Only the latents are pickled.
+    `circles` says which coordinates go round. Each process builds the index when it first searches. Only the latents
+    are pickled.
     """
 
-    def __init__(self, latents: Latents, search: str = "exact", classes: NDArray[np.int8] | None = None) -> None:
+    def __init__(
+        self,
+        latents: Latents,
+        search: str = "exact",
+        classes: NDArray[np.integer[Any]] | None = None,
+        circles: Flags | None = None,
+    ) -> None:
+        self.circles = circles if circles is not None and circles.any() else None
+        if self.circles is not None and search != "exact":
+            raise UserError(f"FAISS knows no latents that go round: use the search exact, not {search}.")
         # With classes, each has an index of its own: the positive is the nearest of its class, however far away.
         groups = [np.arange(len(latents))]
         if classes is not None:
@@ -95,7 +109,7 @@ class Neighbours:
             search = effective_search(search, min(map(len, groups)))
         self.search = effective_search(search, len(latents))
         if min(map(len, groups), default=0) < 2:
-            where = "" if classes is None else "of every class "
+            where = "" if classes is None else "of every class, or with equal categorical factors, "
             raise UserError(f"A pair is two different images, so at least two {where}are needed.")
         self.latents, self.classes, self.groups = latents, classes, groups
         self._nearest: list[Nearest] | None = None
@@ -111,7 +125,7 @@ class Neighbours:
     def build(self) -> None:
         """Build or load the index now."""
         if self._nearest is None:
-            self._nearest = [nearest_among(self.latents[group], self.search) for group in self.groups]
+            self._nearest = [nearest_among(self.latents[group], self.search, self.circles) for group in self.groups]
 
     def find(self, queries: NDArray[np.float64], other_than: Indices | None = None) -> Indices:
         """For each query (m, d) the nearest row, other than row other_than[i] and, with classes, of its class."""

@@ -82,6 +82,25 @@ def test_latents_from_a_file_take_the_classes_in_turn(dataset21: Path, tmp_path:
     assert verify(tmp_path / "data", show_progress=False).sound
 
 
+def test_a_folders_own_table_gives_the_same_images(dataset21: Path, tmp_path: Path) -> None:
+    given = np.load(dataset21 / "all_latents.npy")[:5]
+    given[:, -1] = [3, 1, 2, 3, 4]
+    np.save(tmp_path / "z.npy", given)
+    render(None, TINY, out=tmp_path / "data", latents=tmp_path / "z.npy", workers=1, shard_size=3, show_progress=False)
+    found = np.concatenate([np.asarray(shard.images) for shard in shards(tmp_path / "data")])
+    before = np.concatenate([np.asarray(shard.images) for shard in shards(dataset21)])[:5]
+    same = (found == before).all((1, 2, 3))
+    assert same.tolist() == [False, True, True, True, True]  # image 0 shows another class now
+    assert np.load(tmp_path / "data/all_latents.npy").tolist() == given.tolist()
+    assert verify(tmp_path / "data", show_progress=False).sound
+    for number in (0.5, 7, -1, np.nan):
+        given[2, -1] = number
+        np.save(tmp_path / "z.npy", given)
+        with pytest.raises(UserError, match="image 2"):
+            render(None, TINY, out=tmp_path / "bad", latents=tmp_path / "z.npy", workers=1)
+    assert not (tmp_path / "bad").exists()
+
+
 def test_the_card_credits_the_meshes_that_are_shown(dataset21: Path, tmp_path: Path) -> None:
     card = (dataset21 / "README.md").read_text()
     assert "- Hare: the user's file Hare.obj. Terms: not known to ident3d" in card

@@ -18,7 +18,7 @@ def halvings(size: int) -> int:
     return count
 
 
-def conv_net(outputs: int, size: int) -> nn.Sequential:
+def conv_net(outputs: int, size: int, channels: int = 3) -> nn.Sequential:
     """Return 4×4 convolutions of stride 2 with 32, 64, 128, 256 … channels, flattened, and two linear layers.
 
     Each halves the image, until it is less than 8 pixels wide: four convolutions for 64 pixels, three for 32. Batch
@@ -28,9 +28,10 @@ def conv_net(outputs: int, size: int) -> nn.Sequential:
     Args:
         outputs: The number of outputs.
         size: The width of the images, at least 8.
+        channels: Channels C of the images, such as 1 for grey ones.
 
     Returns:
-        A module: images (N, 3, size, size) → (N, outputs).
+        A module: images (N, C, size, size) → (N, outputs).
 
     Example:
         >>> import torch
@@ -41,12 +42,12 @@ def conv_net(outputs: int, size: int) -> nn.Sequential:
     if size < SMALLEST:
         raise UserError(f"The encoder conv takes images of at least {SMALLEST} pixels, not {size}.")
     count = halvings(size)
-    channels = [3, *(min(FIRST * 2**k, MOST) for k in range(count))]
+    widths = [channels, *(min(FIRST * 2**k, MOST) for k in range(count))]
     side = size >> count
     layers: list[nn.Module] = []
     # The batch norm behind a layer brings the bias.
-    for before, after in pairwise(channels):
+    for before, after in pairwise(widths):
         layers += [nn.Conv2d(before, after, 4, 2, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU(inplace=True)]
-    features = channels[-1] * side**2
+    features = widths[-1] * side**2
     layers += [nn.Flatten(), nn.Linear(features, UNITS, bias=False), nn.BatchNorm1d(UNITS), nn.ReLU(inplace=True)]
     return nn.Sequential(*layers, nn.Linear(UNITS, outputs))

@@ -20,7 +20,7 @@ FEATURES_PER_CODE = 10
 
 
 class Encoder(nn.Module):
-    """f(x) = space(W LeakyReLU(backbone(x)) + b): images (N, 3, H, W) → codes (N, d).
+    """f(x) = space(W LeakyReLU(backbone(x)) + b): images (N, C, H, W) → codes (N, d).
 
     Under autocast the backbone computes in 16 bits, the head and the space in float32. `name` is the backbone's.
     """
@@ -52,7 +52,7 @@ class Encoder(nn.Module):
         return codes
 
 
-def encoder(name: str, space: OutputSpace, *, size: int | None = None) -> Encoder:
+def encoder(name: str, space: OutputSpace, *, size: int | None = None, channels: int = 3) -> Encoder:
     """Return an encoder into `space`: conv, resnet18, 34 or 50, or a user's own backbone as "package.module:name".
 
     A ResNet takes options: with "+flat" its last features are flattened and not averaged, with "+small-stem" it begins
@@ -63,9 +63,10 @@ def encoder(name: str, space: OutputSpace, *, size: int | None = None) -> Encode
         name: The backbone.
         space: The output space, of d dimensions.
         size: The width of the images; conv and "+flat" take no other.
+        channels: Channels C of the images: 1 (grey) or 3. A user's own backbone gets them as they come.
 
     Returns:
-        An `Encoder`: images (N, 3, H, W) → codes (N, d).
+        An `Encoder`: images (N, C, H, W) → codes (N, d).
 
     Example:
         >>> import torch
@@ -77,10 +78,10 @@ def encoder(name: str, space: OutputSpace, *, size: int | None = None) -> Encode
     outputs = FEATURES_PER_CODE * space.dim
     if ":" in name:
         return Encoder(own_module("encoder", name, outputs=outputs), space, name)
-    return Encoder(backbone(name, outputs, size), space, name)
+    return Encoder(backbone(name, outputs, size, channels), space, name)
 
 
-def backbone(name: str, outputs: int, size: int | None) -> nn.Module:
+def backbone(name: str, outputs: int, size: int | None, channels: int = 3) -> nn.Module:
     """Return a backbone of ours by name."""
     kind, *extras = name.split("+")
     if kind != "conv" and kind not in RESNETS:
@@ -92,8 +93,9 @@ def backbone(name: str, outputs: int, size: int | None) -> nn.Module:
     if size is None and (kind == "conv" or FLAT in extras):
         raise UserError(f"The encoder {name} is made for images of one width: give its `size`.")
     if kind == "conv":
-        return conv_net(outputs, size or 0)
-    return RESNETS[kind](outputs, flat=size if FLAT in extras else None, small_stem=SMALL_STEM in extras)
+        return conv_net(outputs, size or 0, channels)
+    flat = size if FLAT in extras else None
+    return RESNETS[kind](outputs, flat=flat, small_stem=SMALL_STEM in extras, channels=channels)
 
 
 def parameter_groups(

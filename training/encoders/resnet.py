@@ -67,18 +67,25 @@ def shortcut(inputs: int, outputs: int, stride: int) -> nn.Module:
 
 
 class ResNet(nn.Module):
-    """A stem, four stages of blocks, the mean over the image, a linear layer: (N, 3, H, W) → (N, outputs).
+    """A stem, four stages of blocks, the mean over the image, a linear layer: (N, C, H, W) → (N, outputs).
 
     The usual stem shrinks an image fourfold, by a 7×7 convolution and a pooling. The small one keeps its size: a 3×3
     convolution. If `flat` names the images' width, the features are flattened and not averaged.
     """
 
     def __init__(
-        self, block: Block, blocks: Sequence[int], outputs: int, *, flat: int | None = None, small_stem: bool = False
+        self,
+        block: Block,
+        blocks: Sequence[int],
+        outputs: int,
+        *,
+        flat: int | None = None,
+        small_stem: bool = False,
+        channels: int = 3,
     ) -> None:
         super().__init__()
         self.flat = flat is not None
-        self.conv1 = conv(3, 64, 3) if small_stem else conv(3, 64, 7, 2)
+        self.conv1 = conv(channels, 64, 3) if small_stem else conv(channels, 64, 7, 2)
         self.bn1 = nn.BatchNorm2d(64)
         self.maxpool = nn.Identity() if small_stem else nn.MaxPool2d(3, 2, padding=1)
         width = 64 * block.expansion
@@ -108,16 +115,17 @@ def stage(block: Block, inputs: int, width: int, blocks: int, stride: int) -> nn
     return nn.Sequential(block(inputs, width, stride), *rest)
 
 
-def resnet18(outputs: int, *, flat: int | None = None, small_stem: bool = False) -> ResNet:
+def resnet18(outputs: int, *, flat: int | None = None, small_stem: bool = False, channels: int = 3) -> ResNet:
     """Return a ResNet-18 with random weights.
 
     Args:
         outputs: The number of outputs.
         flat: The images' width, to flatten the last features; by default they are averaged.
         small_stem: Begin with a 3×3 convolution that keeps the image's size.
+        channels: Channels C of the images, such as 1 for grey ones.
 
     Returns:
-        A module: images (N, 3, H, W) → (N, outputs).
+        A module: images (N, C, H, W) → (N, outputs).
 
     Example:
         >>> import torch
@@ -125,19 +133,20 @@ def resnet18(outputs: int, *, flat: int | None = None, small_stem: bool = False)
         >>> encoders.resnet18(10)(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 10])
     """
-    return ResNet(BasicBlock, (2, 2, 2, 2), outputs, flat=flat, small_stem=small_stem)
+    return ResNet(BasicBlock, (2, 2, 2, 2), outputs, flat=flat, small_stem=small_stem, channels=channels)
 
 
-def resnet34(outputs: int, *, flat: int | None = None, small_stem: bool = False) -> ResNet:
+def resnet34(outputs: int, *, flat: int | None = None, small_stem: bool = False, channels: int = 3) -> ResNet:
     """Return a ResNet-34 with random weights.
 
     Args:
         outputs: The number of outputs.
         flat: The images' width, to flatten the last features; by default they are averaged.
         small_stem: Begin with a 3×3 convolution that keeps the image's size.
+        channels: Channels C of the images, such as 1 for grey ones.
 
     Returns:
-        A module: images (N, 3, H, W) → (N, outputs).
+        A module: images (N, C, H, W) → (N, outputs).
 
     Example:
         >>> import torch
@@ -145,19 +154,20 @@ def resnet34(outputs: int, *, flat: int | None = None, small_stem: bool = False)
         >>> encoders.resnet34(10)(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 10])
     """
-    return ResNet(BasicBlock, (3, 4, 6, 3), outputs, flat=flat, small_stem=small_stem)
+    return ResNet(BasicBlock, (3, 4, 6, 3), outputs, flat=flat, small_stem=small_stem, channels=channels)
 
 
-def resnet50(outputs: int, *, flat: int | None = None, small_stem: bool = False) -> ResNet:
+def resnet50(outputs: int, *, flat: int | None = None, small_stem: bool = False, channels: int = 3) -> ResNet:
     """Return a ResNet-50 with random weights.
 
     Args:
         outputs: The number of outputs.
         flat: The images' width, to flatten the last features; by default they are averaged.
         small_stem: Begin with a 3×3 convolution that keeps the image's size.
+        channels: Channels C of the images, such as 1 for grey ones.
 
     Returns:
-        A module: images (N, 3, H, W) → (N, outputs).
+        A module: images (N, C, H, W) → (N, outputs).
 
     Example:
         >>> import torch
@@ -165,4 +175,4 @@ def resnet50(outputs: int, *, flat: int | None = None, small_stem: bool = False)
         >>> encoders.resnet50(10)(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 10])
     """
-    return ResNet(Bottleneck, (3, 4, 6, 3), outputs, flat=flat, small_stem=small_stem)
+    return ResNet(Bottleneck, (3, 4, 6, 3), outputs, flat=flat, small_stem=small_stem, channels=channels)

@@ -14,12 +14,14 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ident3d.errors import UserError
+from ident3d.latents.factors import Factors
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.folder import local_copy
 from ident3d.loaders.format.files import sha256, write_atomically, write_json
 from ident3d.loaders.format.latents_source import npy_bytes
 from ident3d.memory import keep_memory, memory_advice
 from ident3d.metrics import Report, score
+from ident3d.metrics.factors import Kind
 from ident3d.metrics.scoring import choose_scores
 from ident3d.progress import progress_bar
 from ident3d.training.images.run import Run, open_run, trained_encoder
@@ -110,6 +112,8 @@ def evaluate(
     # A name that does not exist is refused before images are encoded.
     choose_scores(metrics)
     opened = run if isinstance(run, Run) else open_run(run)
+    if not opened.latents:
+        raise UserError(f"The images of {opened.path} have no latents to score by; `ident3d encode` writes codes.")
     path = held_out_folder(opened, root) if data is None else local_copy(data)
     if path is None:
         raise UserError(
@@ -138,6 +142,7 @@ def evaluate(
         seed=seed,
         classes=None if classes is None else classes[numbers],
         latent_names=opened.latents,
+        kinds=kinds_of(images),
     )
     # What is unusual about these images stands above the scores wherever they are shown.
     labels = ["Scored on images that the run was trained on."] if same else []
@@ -163,6 +168,19 @@ def evaluate(
     # Last, because it names the digest of the codes: codes of another evaluation are not shown beside these scores.
     write_json(opened.path / EVALUATION_FILE, found.as_dict())
     return found
+
+
+def kinds_of(images: ImageDataset) -> list[Kind] | None:
+    """Return the kinds of the selected latents where they are declared; None leaves a scene's to their values."""
+    if not isinstance(images.world, Factors):
+        return None
+    declared = {factor.name: factor for factor in images.world.factors}
+    # Raw, a periodic factor goes from -1 to 1: its period is 2.
+    kinds = {"periodic": 2.0, "categorical": "discrete", "box": "continuous"}
+    return [
+        "discrete" if declared[name].values else kinds[declared[name].kind]  # type: ignore[misc]
+        for name in images.names
+    ]
 
 
 def encode(

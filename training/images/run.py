@@ -7,13 +7,13 @@ from typing import Any
 import torch
 
 from ident3d.errors import UserError
-from ident3d.latents.worlds import World
+from ident3d.latents.worlds import AnyWorld, World, read_world
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.loaders.folders.folder import Description, read_description
 from ident3d.training.encoders.image_encoder import Encoder, encoder
 from ident3d.training.encoders.output_spaces import output_space
-from ident3d.training.images.settings import PUBLIC_BOUND, Settings, moving_latents
+from ident3d.training.images.settings import PUBLIC_BOUND, Settings, moving_latents, on_sphere
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.run_folder import digest, record_of, with_new_names, write_record
 from ident3d.training.views.pixels import Pixels
@@ -38,8 +38,8 @@ class Run:
     pairs: PairDataset | None = field(default=None, compare=False, repr=False)
 
     @property
-    def world(self) -> World:
-        return World.from_dict(self.data["settings"]["world"])
+    def world(self) -> AnyWorld:
+        return read_world(self.data["settings"]["world"])
 
     @property
     def latents(self) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ def open_run(path: Path | str) -> Run:
         dtype = str(with_new_names(content)["dtype"])  # "precision" until version 0.1
         shown = data["settings"]
         # Built only to refuse a world that this version does not know.
-        World.from_dict(shown["world"])
+        read_world(shown["world"])
         if not isinstance(shown["source"], dict) or {"material", "size"} - shown.keys():
             raise TypeError("it does not say what images it was trained on")
         wanted = {"path": str, "n": int, "size": int, "shards_sha256": str}
@@ -88,7 +88,7 @@ def new_pairs(settings: Settings, images: ImageDataset) -> PairDataset:
     """Return the pairs that the settings ask for among these images."""
     s = settings
     # On the periodic variant vmf is for the sphere, with a normal on the box.
-    both = images.world.periodic and s.cond == "vmf"
+    both = on_sphere(images.world) and s.cond == "vmf"
     return PairDataset(
         images,
         "normal,vmf" if both else s.cond,
@@ -115,22 +115,22 @@ def pairs_of(run: Run) -> PairDataset | None:
     return None
 
 
-def new_encoder(settings: Settings, world: World) -> Encoder:
-    """Return the settings' encoder with weights that depend on the seed alone."""
+def new_encoder(settings: Settings, world: AnyWorld, channels: int = 3) -> Encoder:
+    """Return the settings' encoder of images with so many channels; its weights depend on the seed alone."""
     s = settings
     assert s.space is not None
     assert s.dim is not None
     dims: int | list[int] = s.dim
     # A product of spaces stands for the periodic variant alone: three positions in a box, eight numbers on a sphere.
     if "*" in s.space:
-        if not (world.periodic and s.space == "box*sphere" and s.dim == world.n_raw):
+        if not (isinstance(world, World) and world.periodic and s.space == "box*sphere" and s.dim == world.n_raw):
             raise UserError("The product box*sphere is the space of the periodic variant's 3 + 8 raw latents.")
         dims = [3, 8]
     # Here and not earlier, so that the weights depend on nothing that was drawn before.
     torch.manual_seed(s.seed)
     # A start that was found from pairs stands in the checkpoint; here any will do.
     space = output_space(s.space, dims, bound=s.bound or PUBLIC_BOUND, radius=s.radius, learnable=s.learnable)
-    return encoder(s.encoder, space, size=s.size)
+    return encoder(s.encoder, space, size=s.size, channels=channels)
 
 
 def trained_encoder(run: Run, own: str | None = None) -> tuple[Encoder, int]:
@@ -143,7 +143,7 @@ def trained_encoder(run: Run, own: str | None = None) -> tuple[Encoder, int]:
             f"The encoder of {run.path} is its author's own code, {run.settings.encoder!r}. If you trust it, give "
             f"--encoder {run.settings.encoder}."
         )
-    model, kept = new_encoder(run.settings, run.world), checkpoint.load(run.path)
+    model, kept = new_encoder(run.settings, run.world, run.pixels.channels), checkpoint.load(run.path)
     checkpoint.restore(model, kept.part(checkpoint.MODEL), f"encoder {run.settings.encoder}")
     return model.eval(), kept.step
 

@@ -4,7 +4,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, get_type_hints
 
 from ident3d.errors import UserError
-from ident3d.latents.worlds import World
+from ident3d.latents.distributions.spaces import Sphere, parts_of
+from ident3d.latents.worlds import AnyWorld
 from ident3d.training.loop.run_folder import with_new_names
 from ident3d.training.loop.steps import SCHEDULES
 from ident3d.training.losses.choice import (
@@ -96,7 +97,7 @@ class Settings:
         return self.supervised or self.cond == "augment"
 
 
-def with_defaults(settings: Settings, world: World, stored_size: int, images: int) -> Settings:
+def with_defaults(settings: Settings, world: AnyWorld, stored_size: int, images: int) -> Settings:
     """Return the settings with every None decided. Raise UserError for the first that does not fit the rest."""
     s = settings
     space = s.space or usual_space(s, world)
@@ -123,6 +124,8 @@ def with_defaults(settings: Settings, world: World, stored_size: int, images: in
     # Without a box there is no start to find; a user's own loss may have any scale.
     bound = s.bound if s.bound is not None or ("box" in space and ":" not in loss) else PUBLIC_BOUND
     moving = len(moving_latents(world))
+    if not moving and (s.supervised or s.dim is None):
+        raise UserError("These images have no latents that vary: give --dim and, as pairs, --cond augment.")
     if s.supervised and s.dim not in (None, moving):
         raise UserError(f"Supervised codes are the {moving} latents that vary, so --dim cannot be {s.dim}.")
     return replace(
@@ -140,13 +143,13 @@ def with_defaults(settings: Settings, world: World, stored_size: int, images: in
     )
 
 
-def usual_space(s: Settings, world: World) -> str:
+def usual_space(s: Settings, world: AnyWorld) -> str:
     """Return the space if none is named: the latents' own, or the sphere for losses that compare directions."""
     if s.supervised:
         return "unbounded"
     if s.loss in ("simclr", "infonce") or (s.cond == "augment" and s.loss is None):
         return "sphere"
-    return "box*sphere" if world.periodic else "box"
+    return "box*sphere" if on_sphere(world) else "box"
 
 
 def usual_loss(s: Settings, space: str) -> str:
@@ -158,17 +161,22 @@ def usual_loss(s: Settings, space: str) -> str:
     return "infonce" if space == "sphere" else "delta"
 
 
-def check_conditional(s: Settings, world: World) -> None:
+def check_conditional(s: Settings, world: AnyWorld) -> None:
     """Raise UserError if the world has no such pairs, or if the settings need none."""
     if s.supervised and (s.cond != "normal" or s.only or s.same_class):
         raise UserError("--supervised has no pairs: leave --cond, --only and --same-class away.")
-    if s.cond == "vmf" and not world.periodic:
+    if s.cond == "vmf" and not on_sphere(world):
         others = ", ".join(name for name in VIEWS if name != "vmf")
         raise UserError(f"--cond vmf is for the sphere of 3dident-periodic; these latents take {others}.")
     if s.cond_p is not None and s.cond != "gennorm":
         raise UserError(f"--cond-p is the power of --cond gennorm, not of {s.cond}.")
 
 
-def moving_latents(world: World) -> tuple[str, ...]:
+def on_sphere(world: AnyWorld) -> bool:
+    """Return whether some raw latents of a world share a sphere, as those of the periodic variant do."""
+    return any(isinstance(part, Sphere) for part in parts_of(world.space))
+
+
+def moving_latents(world: AnyWorld) -> tuple[str, ...]:
     """Return the raw latents that vary in a world: what is to be identified."""
     return tuple(name for name in world.names if name not in world.held)

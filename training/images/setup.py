@@ -84,7 +84,8 @@ def start_or_resume(
     path, description = training_folder(None if data is None else local_copy(data), root, allow_same=allow_same)
     # The one opening of the training set: all that follows, up to the report, is made of these images.
     images = ImageDataset(path)
-    images = images.with_latents(moving_latents(images.world))
+    # Without latents the log shows how well codes tell the class, if there is one.
+    images = images.with_latents(moving_latents(images.world) or None)
     settings = with_defaults(settings, images.world, images.size, len(images))
     # Gradients are averaged over ranks, which is the mean over the batch only if all shares are equal.
     if settings.batch % here.world:
@@ -131,7 +132,7 @@ def build(request: TrainingRequest, here: Rank, workers: int | None) -> Parts:
     # The run's own record comes first: a run that goes on had its box measured at its start.
     box = best_of(request, pairs)
     bound = box.start if box and s.bound is None else s.bound
-    model = on_device(new_encoder(replace(s, bound=bound), images.world), device)
+    model = on_device(new_encoder(replace(s, bound=bound), images.world, pixels.channels), device)
     objective = Objective(
         s.loss, s.dim, space=str(s.space), p=s.model_p, tau=s.tau, alpha=s.alpha, negatives=str(s.negatives),
         seed=s.seed,
@@ -194,7 +195,8 @@ def views_for(s: Settings, pixels: Pixels, generator: torch.Generator) -> MakeVi
 def dtype_here(s: Settings, model: Encoder, pixels: Pixels, device: torch.device) -> str:
     """Return the number format that every rank uses: the first rank's choice, which may hang on its clock."""
     size = pixels.size or 1
-    images = torch.randn(min(2 * s.batch, 64), 3, size, size, device=device).to(memory_format=torch.channels_last)
+    images = torch.randn(min(2 * s.batch, 64), pixels.channels, size, size, device=device)
+    images = images.to(memory_format=torch.channels_last)
     chosen, _ = choose_dtype(s.dtype, model, images)
     return DTYPES[agreed(DTYPES.index(chosen), device)]
 

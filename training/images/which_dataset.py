@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ident3d.errors import UserError
+from ident3d.latents.worlds import read_world
 from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.folders.folder import Description, differences, is_dataset, read_description
 from ident3d.training.images.run import Run
@@ -75,13 +76,22 @@ def fitting(run: Run, path: Path) -> Description:
     theirs, ours = description.settings, run.data["settings"]
     size, why = run.settings.size or run.data["size"], None
     # Other ranges or fixed latents may be scored, with a label. Another scene has other latents.
-    if theirs["world"]["scene"] != ours["world"]["scene"]:
-        why = f"it shows {theirs['world']['scene']}, the run was trained on {ours['world']['scene']}"
+    here, there = name_of_latents(theirs), name_of_latents(ours)
+    channels, due = theirs.get("channels", 3), ours.get("channels", 3)
+    if here != there:
+        why = f"it shows {here}, the run was trained on {there}"
     elif theirs["size"] < size:
         why = f"its images are {theirs['size']} pixels wide, the run's {size}"
+    elif channels != due:
+        why = f"its images have {channels} channels, the run's {due}"
     if why:
         raise UserError(f"{path} does not fit the run {run.path}: {why}.")
     return description
+
+
+def name_of_latents(settings: dict[str, Any]) -> str:
+    """Return what tells latents apart that cannot be compared: the name of the scene, or of all declared factors."""
+    return str(settings["world"].get("scene") or ", ".join(read_world(settings["world"]).names))
 
 
 def otherness(trained: dict[str, Any], other: Description) -> str | None:
@@ -102,4 +112,4 @@ def overlaps(trained: dict[str, Any], other: Description) -> bool:
 
 def latents_of(source: dict[str, Any]) -> object:
     """Return what tells one source of latents from another: the digest of a file or import, else how they are drawn."""
-    return source.get("sha256") or source.get("raw_latents_sha256") or source
+    return source.get("sha256") or source.get("images_sha256") or source.get("raw_latents_sha256") or source

@@ -96,9 +96,9 @@ def board(folder: Path) -> Any:
 
 
 def batch_scores(latents: Tensor, codes: Tensor) -> dict[str, float | None]:
-    """Return R² and MCC of a batch's codes; None if the batch has too few rows for them to mean anything."""
+    """Return R² and MCC of a batch's codes; None if too few rows, or no latent that varies, give them a meaning."""
     z, h = latents.detach().double().cpu().numpy(), codes.detach().double().cpu().numpy()
-    if len(z) <= 3 * h.shape[1] or not torch.isfinite(codes).all():
+    if len(z) <= 3 * h.shape[1] or not (z != z[:1]).any() or not torch.isfinite(codes).all():
         return {"r2": None, "mcc": None}
     return {"r2": round(float(linear_r2(z, h)), 5), "mcc": round(float(mcc(z, h)), 5)}
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.folders.contact_sheet import picture_of
 
 SIDE = 96  # of a picture, in pixels of the page
 Codes = NDArray[np.float64]
@@ -19,7 +20,7 @@ Numbers: TypeAlias = Sequence[int] | NDArray[np.int64]
 
 def picture(pixels: NDArray[np.uint8], title: str = "") -> str:
     """Return an image as a data address, no larger than it is shown."""
-    image = Image.fromarray(pixels)
+    image = picture_of(pixels)
     if image.width > SIDE:
         image = image.resize((SIDE, SIDE), Image.Resampling.BOX)
     buffer = io.BytesIO()

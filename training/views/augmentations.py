@@ -9,7 +9,7 @@ from ident3d.training.views.choice import Augmentation
 
 
 def augment_pair(images: Tensor, how: Augmentation, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Two independent views of each image: (N, 3, S, S) in the unit range → twice the same shape and range.
+    """Two independent views of each image: (N, C, S, S) in the unit range → twice the same shape and range.
 
     All draws come from `generator`, a CPU one; the global generators are left as they were.
 
@@ -36,12 +36,14 @@ def augment_pair(images: Tensor, how: Augmentation, generator: torch.Generator) 
         torch.default_generator.manual_seed(seed)
         steps = _steps(how, images.shape[-1])
         # kornia before 0.9 cannot blur channels-last images.
-        images = images.contiguous()
+        channels, images = images.shape[1], images.contiguous()
+        # It knows the colours of three channels alone. Grey stays grey in all of its steps.
+        images = images.expand(-1, 3, -1, -1) if channels == 1 else images
         first, second = steps(images), steps(images)
         if how.rotate:
             turns = torch.randint(4, (len(images),))
             first, second = turn(first, turns), turn(second, turns + torch.randint(1, 4, (len(images),)))
-    return first, second
+    return first[:, :channels], second[:, :channels]
 
 
 def turn(images: Tensor, quarters: Tensor) -> Tensor:

@@ -35,17 +35,22 @@ class Pixels:
     size: int | None = None
 
     def __post_init__(self) -> None:
-        if len(self.mean) != 3 or len(self.std) != 3:
-            raise UserError("Images have three channels, each with a mean and a standard deviation.")
+        if len(self.mean) not in (1, 3) or len(self.std) != len(self.mean):
+            raise UserError("Images have one or three channels, each with a mean and a standard deviation.")
         if not all(map(isfinite, (*self.mean, *self.std))) or min(self.std) <= 0:
             raise UserError(f"These images cannot be normalised: their standard deviations are {self.std}.")
         if self.size is not None and self.size < 1:
             raise UserError(f"Images are at least one pixel wide, not {self.size}.")
 
+    @property
+    def channels(self) -> int:
+        return len(self.mean)
+
     def unit(self, images: Tensor, device: torch.device) -> Tensor:
-        """uint8 (N, 3, H, W) on any device → float32 (N, 3, size, size) in [0, 1] on `device`, averaged over areas."""
-        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
-            raise UserError(f"Images come as uint8 (N, 3, H, W), not as {images.dtype} {tuple(images.shape)}.")
+        """uint8 (N, C, H, W) on any device → float32 (N, C, size, size) in [0, 1] on `device`, averaged over areas."""
+        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != self.channels:
+            due = f"(N, {self.channels}, H, W)"
+            raise UserError(f"Images come as uint8 {due}, not as {images.dtype} {tuple(images.shape)}.")
         # They travel to the device as bytes, a quarter of the floats that they become there.
         stored = images.shape[-1]
         pixels = images.to(device, non_blocking=True).to(memory_format=torch.channels_last).float().div_(255)
@@ -62,7 +67,7 @@ class Pixels:
         return pixels.sub_(mean).div_(std).contiguous(memory_format=torch.channels_last)
 
     def normalise(self, pixels: Tensor) -> Tensor:
-        """(x - mean) / std for x (N, 3, H, W) in the unit range, channels last."""
+        """(x - mean) / std for x (N, C, H, W) in the unit range, channels last."""
         mean, std = (_per_channel(values, pixels) for values in (self.mean, self.std))
         return pixels.sub(mean).div_(std).contiguous(memory_format=torch.channels_last)
 
@@ -80,14 +85,14 @@ def normalise(
     The images travel to the device as bytes.
 
     Args:
-        images: uint8 (N, 3, H, W), as loaders and datasets give them.
+        images: uint8 (N, C, H, W), as loaders and datasets give them.
         mean: Of each channel, in [0, 1], such as the `mean` of a PairDataset.
         std: Of each channel, in [0, 1], such as the `std` of a PairDataset.
         device: Where the input shall be; by default where the images are.
         size: The input's size, averaged over areas; by default the images' own.
 
     Returns:
-        float32 (N, 3, size, size), channels last in memory.
+        float32 (N, C, size, size), channels last in memory.
 
     Example:
         >>> import torch

@@ -20,7 +20,7 @@ Batch: TypeAlias = Sequence[Tensor] | Sequence[Sequence[Tensor]]
 
 
 class Views(NamedTuple):
-    """x and x̃ (and hard negatives, where the batch has them): images (N, 3, S, S), latents (N, k)."""
+    """x and x̃ (and hard negatives, where the batch has them): images (N, C, S, S), latents (N, k)."""
 
     images: tuple[Tensor, ...]
     latents: tuple[Tensor, ...]

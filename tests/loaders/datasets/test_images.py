@@ -189,7 +189,7 @@ def test_folders_are_joined_in_order(plain: Path, tmp_path: Path) -> None:
 
 
 def test_joined_folders_must_fit_together(plain: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"has images of 8 pixels, .* of 16"):
+    with pytest.raises(UserError, match=r"8×8×3 .*16×16×3"):
         ImageDataset([plain, make_dataset(tmp_path / "small", 8, size=8)])
     with pytest.raises(UserError, match="show different worlds"):
         ImageDataset([plain, make_dataset(tmp_path / "periodic", 8, scene="3dident-periodic")])

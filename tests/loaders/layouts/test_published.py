@@ -17,10 +17,11 @@ from ident3d.errors import UserError
 from ident3d.latents.exact.names import NAMES
 from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.folders import make
 from ident3d.loaders.folders.folder import open_folder, read_description
 from ident3d.loaders.folders.verify import verify
 from ident3d.loaders.format.shard import read_shard
-from ident3d.loaders.layouts import importing, tar_members
+from ident3d.loaders.layouts import tar_members
 from ident3d.loaders.layouts.exporting import MARK, export
 from ident3d.loaders.layouts.importing import import_
 
@@ -190,7 +191,7 @@ def test_a_split_is_chosen_by_name(small: Path, tmp_path: Path) -> None:
 
 
 def test_an_interrupted_import_is_continued(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, real, made = bring(small, tmp_path / "whole", shard_size=2), importing.import_shard, []
+    whole, real, made = bring(small, tmp_path / "whole", shard_size=2), make.write_shard, []
 
     def stopping(*arguments: object) -> object:
         if len(made) == 3:
@@ -199,7 +200,7 @@ def test_an_interrupted_import_is_continued(small: Path, tmp_path: Path, monkeyp
         return real(*arguments)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(importing, "import_shard", stopping)
+        patch.setattr(make, "write_shard", stopping)
         with pytest.raises(KeyboardInterrupt):
             bring(small, tmp_path / "cut", shard_size=2)
     with pytest.raises(UserError, match="6 of 9"):

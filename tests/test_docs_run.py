@@ -72,7 +72,7 @@ def test_score_your_own_codes(tmp_path: Path) -> None:
 
 def test_own_data(tmp_path: Path) -> None:
     run_page(HOW_TO / "own-data.md", tmp_path)
-    for name in ("squares-again", "room/test", "levels"):
+    for name in ("squares-again", "discs/test", "levels"):
         assert verify(tmp_path / name, show_progress=False).sound, name
 
 

@@ -22,7 +22,7 @@ SHELL = ("bash", "console", "")  # "": an indented block
 FOREIGN = {
     "--tls-ca-file", "--nthreads", "--nworkers", "--memory-limit", "--lifetime", "--lifetime-stagger",
     "--lifetime-restart", "--no-dashboard", "--dashboard-address", "--host", "--port", "--resources", "--gres",
-    "--shm-size", "--nproc-per-node",
+    "--shm-size", "--count", "--first", "--nproc-per-node",
 }  # fmt: skip
 
 

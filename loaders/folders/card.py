@@ -111,7 +111,7 @@ def scene_facts(settings: dict[str, Any], world: World) -> list[tuple[str, str]]
     """Return the facts of a scene's images."""
     quality, classes = settings["quality"], world.drawn_classes
     held = [statement(name, value) for name, value in (world.do if world.causal else world.fixed).items()]
-    ranges = [f"{name} ±{settings['world'][f'{name}_range']:.4g}" for name in ("position", "angle", "hue")]
+    ranges = [f"{name} ±{getattr(world, f'{name}_range'):.4g}" for name in ("position", "angle", "hue")]
     # Unless the graph draws classes, image i has class i modulo their number.
     is_drawn = world.graph is not None and world.graph.weights and len(classes) > 1
     return [
@@ -121,9 +121,9 @@ def scene_facts(settings: dict[str, Any], world: World) -> list[tuple[str, str]]
         ("intervention" if world.causal else "held fixed", ", ".join(held) or "nothing"),
         *([("graph", "its own, in dataset.json")] if world.graph != World(world.scene).graph else []),
         ("ranges", ", ".join(ranges)),
-        ("hues", settings["world"]["hues"]),
+        ("hues", world.hues),
         ("material", settings["material"]),
-        ("quality", quality["name"] if quality else "unknown"),
+        ("quality", str(quality.get("name", "unknown")) if quality else "unknown"),
     ]
 
 

@@ -14,6 +14,7 @@ from ident3d.errors import UserError
 from ident3d.latents.worlds import read_world
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import read_json, sha256, sha256_of_file, write_json
+from ident3d.loaders.format.latents_source import check_source
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import CHANNELS, MEND, Shard, read_shard
 from ident3d.loaders.stores.cache import fetch, mirror, origin
@@ -155,7 +156,8 @@ def read_description(path: Path) -> Description:
 def checked(content: dict[str, Any]) -> Description:
     """Return the description with these fields; raise an error that names the first one of a wrong type or value."""
     for name in ("pixel_mean", "pixel_std"):
-        content[name] = content[name] and tuple(map(float, content[name]))
+        values = content[name]
+        content[name] = None if values is None else tuple(map(float, values))
     description = Description(**content)
     for name in ("n", "shard_size"):
         number = getattr(description, name)
@@ -172,6 +174,12 @@ def checked(content: dict[str, Any]) -> Description:
     if type(description.channels) is not int or description.channels not in CHANNELS:
         raise ValueError(f"channels is {description.channels!r}")
     read_world(settings["world"])
+    check_source(settings["source"])
+    # Readers normalise with them. A folder that is being written has none.
+    for name in ("pixel_mean", "pixel_std"):
+        values = getattr(description, name) or ()
+        if description.complete and not (len(values) == description.channels and all(0 <= v <= 1 for v in values)):
+            raise ValueError(f"{name} is {values!r}")
     return description
 
 

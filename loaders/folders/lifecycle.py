@@ -171,7 +171,7 @@ def finish(
     sums = [sum(entry.pixel_sum[c] for entry in entries) for c in range(description.channels)]
     squares = [sum(entry.pixel_sum_squares[c] for entry in entries) for c in range(description.channels)]
     spreads = [pixels * q - s * s for s, q in zip(sums, squares, strict=True)]
-    if min(spreads) < 0:
+    if min(spreads) < 0 or max(spreads) > (255 * pixels) ** 2 or max(sums) > 255 * pixels:
         raise UserError(f"{path / manifest.MANIFEST_FILE} holds sums that no pixels have; {MEND}")
     description = replace(
         description,

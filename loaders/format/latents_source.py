@@ -29,6 +29,15 @@ def scene_of(settings: Mapping[str, Any]) -> World:
     return World.from_dict(settings["world"])
 
 
+def check_source(source: Mapping[str, Any]) -> None:
+    """Raise ValueError or KeyError if a recorded source lacks what its readers take from it."""
+    wanted: dict[str, dict[str, type]] = {"draw": {"seed": int, "split": str}, "import": {"from": str, "split": str}}
+    wanted["file"] = wanted["draw"] | {"sha256": str}
+    for name, kind in wanted.get(str(source["kind"]), {}).items():
+        if type(source[name]) is not kind:
+            raise ValueError(f"the source's {name} is {source[name]!r}")
+
+
 def read_npy(path: Path, content: bytes | None = None, *, mapped: bool = False) -> NDArray[Any]:
     """Read a .npy file of numbers or words, without pickle; with `content`, the path is only what errors call it.
 

@@ -106,9 +106,12 @@ def read_array(place: ByteRange, name: str, columns: Iterable[int]) -> NDArray[n
     array = read_npy(Path(name), place.read())
     if array.ndim != 2 or array.shape[1] not in columns or array.dtype.kind != "f":
         raise UserError(f"{name} does not hold numbers in {' or '.join(map(str, columns))} columns.")
+    # A double may be too large for the single precision of latents.
+    with np.errstate(over="ignore"):
+        array = array.astype(np.float32)
     if not np.isfinite(array).all():
         raise UserError(f"{name} holds values that are not finite.")
-    return array.astype(np.float32)
+    return array
 
 
 def infer_world(raw: NDArray[np.float32], scene: NDArray[np.float32], causal: bool) -> tuple[World, dict[str, Any]]:

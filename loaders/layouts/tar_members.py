@@ -78,7 +78,10 @@ def byte_ranges(
         raise UserError(f"There is no folder or archive {source}.")
     try:
         return in_tar(source, wanted) if is_plain_tar(source) else unpacked(source, wanted, scratch, show_progress)
-    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+    except UserError:
+        raise
+    # tarfile reads some fields as numbers without asking whether they are.
+    except (tarfile.TarError, ValueError, OverflowError, EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         raise UserError(f"{source} cannot be read as a tar archive, or is cut short ({error}).") from None
 
 

@@ -1,7 +1,7 @@
 """Fuzz every file that we read: python tests/attack/fuzz.py --count 5000 --seed 1
 
 Each case changes one file in a copy of a sound folder, and our functions read it. They may succeed or raise UserError.
-A failure is any other exception, a process that dies, 20 seconds, a file opened for writing outside the case's folder,
+A failure is any other exception, a process that dies, a minute, a file opened for writing outside the case's folder,
 or something unpickled. Cases run in forked processes that may have 1.5 GB of memory, a hundred cases each.
 """
 
@@ -26,7 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 CAP = 1_500_000_000
-SECONDS = 20
+SECONDS = 60
 BATCH = 100
 # Part of the names of the targets, to look at some alone.
 ONLY = os.environ.get("FUZZ_ONLY", "")
@@ -184,7 +184,8 @@ def main() -> None:
         scratch = Path(name).resolve()
         (scratch / "tmp").mkdir()
         os.environ |= {"TMPDIR": str(scratch / "tmp"), "HOME": str(scratch), "MPLCONFIGDIR": str(scratch)}
-        os.environ["XDG_CACHE_HOME"] = str(scratch / "cache")
+        # The tests that start us may have chosen a folder for compiled code.
+        os.environ |= {"XDG_CACHE_HOME": str(scratch / "cache"), "TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor")}
         tempfile.tempdir = None
         sys.path.insert(0, str(Path(__file__).parents[1] / "shapes"))
         from attack.targets import make_folders

@@ -5,6 +5,7 @@ import lzma
 import os
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,9 @@ from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.folder import digest
 from ident3d.loaders.folders.packed import PACKED_FILE, pack
 from ident3d.loaders.format.files import LARGEST_JSON, parse_json, read_json, write_json
+from ident3d.loaders.layouts.importing import import_
 from ident3d.training.images.settings import Settings
+from ident3d.training.loop.log import read_log
 
 GIGABYTES = 4 * 2**30
 READ = """
@@ -27,6 +30,7 @@ from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.format.latents_source import read_npy
 from ident3d.loaders.layouts.importing import import_
 from ident3d.training.images.settings import Settings
+from ident3d.training.loop.log import read_log
 base = Path(sys.argv[1])
 cap()
 for archive in sorted(base.glob("*.tar*")):
@@ -140,7 +144,45 @@ def test_a_name_that_is_not_utf_8_is_one_sentence(tmp_path: Path, capsys: pytest
 
 @pytest.mark.parametrize("dim", [10**12, 0, -1])
 def test_a_run_cannot_ask_for_an_encoder_that_fills_the_memory(dim: int) -> None:
-    recorded = Settings(space="box", loss="delta", size=16).as_dict()
+    recorded = Settings(space="box", loss="delta", negatives="batch", size=16).as_dict()
     assert Settings.from_dict(recorded | {"dim": 10}).dim == 10
     with pytest.raises(TypeError, match=f"dim is {dim}"):
         Settings.from_dict(recorded | {"dim": dim})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pixel_mean": [0.5, 0.5]},
+        {"pixel_std": None},
+        {"pixel_mean": [1e300, 0, 0]},
+        {"settings": {"source": {"kind": "draw", "split": "train"}}},
+        {"settings": {"source": {"kind": "import", "from": 3, "split": ""}}},
+    ],
+)
+def test_a_description_lacks_nothing_that_is_computed_with(tmp_path: Path, change: dict[str, Any]) -> None:
+    path = make_dataset(tmp_path / "set", 4, size=8) / "dataset.json"
+    content = json.loads(path.read_text())
+    content.pop("digest")
+    content["settings"] |= change.pop("settings", {})
+    content |= change
+    path.write_text(json.dumps(content | {"digest": digest(content)}))
+    with pytest.raises(UserError, match=r"dataset\.json .*(pixel_mean|pixel_std|seed|from)"):
+        ImageDataset(path.parent)
+
+
+def test_lines_of_a_log_that_no_run_wrote_are_left_out(tmp_path: Path) -> None:
+    sound = {"step": 1, "loss": 2.5, "seconds": 0.1, "precision": [[1.0]]}
+    wrong = [{"seconds": None}, {"seconds": [1]}, {"loss": "x"}, {"r2": 10**400}, {"step": 1.0}]
+    lines = [json.dumps(line).encode() for line in (sound, *(sound | change for change in wrong))]
+    (tmp_path / "metrics.jsonl").write_bytes(b"\n".join([*lines, b"\xff", b"[" * 100_000]))
+    assert read_log(tmp_path) == [sound]
+
+
+def test_a_field_of_a_tar_header_that_is_no_number_is_one_sentence(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("images/000000.png")
+    info.pax_headers = {"GNU.sparse.size": "x"}
+    with tarfile.open(tmp_path / "published.tar", "w", format=tarfile.PAX_FORMAT) as archive:
+        archive.addfile(info)
+    with pytest.raises(UserError, match=r"published\.tar"):
+        import_(tmp_path / "published.tar", tmp_path / "out", show_progress=False)

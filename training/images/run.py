@@ -15,7 +15,9 @@ from ident3d.training.encoders.image_encoder import Encoder, encoder
 from ident3d.training.encoders.output_spaces import output_space
 from ident3d.training.images.settings import PUBLIC_BOUND, Settings, moving_latents, on_sphere
 from ident3d.training.loop import checkpoint
+from ident3d.training.loop.dtype import TYPES
 from ident3d.training.loop.run_folder import digest, record_of, with_new_names, write_record
+from ident3d.training.losses.choice import check_name
 from ident3d.training.views.pixels import Pixels
 
 KIND = "ident3d-run"
@@ -73,6 +75,7 @@ def open_run(path: Path | str) -> Run:
         mean, std = (tuple(map(float, content["pixels"][name])) for name in ("mean", "std"))
         data, facts = content["data"], content["facts"]
         dtype = str(with_new_names(content)["dtype"])  # "precision" until version 0.1
+        check_name("number format", dtype, TYPES)
         shown = data["settings"]
         # Built only to refuse a world that this version does not know.
         read_world(shown["world"])

@@ -75,16 +75,15 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
         except ValueError:
             continue
         # The report computes with these, and a line that no run of ours writes is left out as a whole.
-        if type(line.get("step")) is int and all(map(is_figure, line.values())):
+        if type(line.get("step")) is int and is_shown(line):
             found.append(line)
     return found
 
 
-def is_figure(value: object) -> bool:
-    """Return whether a value of a line is what a run logs: a number that a float can hold, None, or a list of such."""
-    if isinstance(value, list):
-        return all(map(is_figure, value))
-    return value is None or (isinstance(value, int | float) and abs(value) <= LARGEST_FIGURE)
+def is_shown(line: Mapping[str, object]) -> bool:
+    """Return whether a line's numbers are such as a float holds, and those that the report adds up are numbers."""
+    sums = isinstance(line.get("loss"), int | float | None) and isinstance(line.get("seconds", 0), int | float)
+    return sums and all(abs(value) <= LARGEST_FIGURE for value in line.values() if isinstance(value, int | float))
 
 
 def board(folder: Path) -> Any:

@@ -6,7 +6,7 @@ from ident3d.blender_scenes.blender import bpy, current_scene
 from ident3d.blender_scenes.choices import DEVICES, GPUS
 from ident3d.blender_scenes.focus import Rectangle
 from ident3d.blender_scenes.quality import Quality
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 
 
 def configure(quality: Quality, size: int, *, threads: int) -> None:
@@ -36,8 +36,7 @@ def configure(quality: Quality, size: int, *, threads: int) -> None:
 
 def choose_device(device: str, gpu_index: int) -> str:
     """Make Cycles use the device and return its kind: for "auto" the kind that was found."""
-    if device not in DEVICES:
-        raise unknown("device", device, DEVICES)
+    check_known("device", device, DEVICES)
     cycles = current_scene().cycles
     context: Any = bpy.context
     preferences = context.preferences.addons["cycles"].preferences

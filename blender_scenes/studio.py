@@ -16,7 +16,7 @@ from ident3d.blender_scenes.silence import silent
 from ident3d.blender_scenes.srgb import to_srgb8
 from ident3d.blender_scenes.stage import FOCAL, HEIGHT, build_stage, pose
 from ident3d.blender_scenes.teapot import teapot
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 
 LATENTS = 10
 _SMALLEST, _LARGEST = 8, 8192
@@ -41,12 +41,10 @@ class Studio:
         gpu_index: int = 0,
         threads: int = 1,
     ) -> None:
-        if isinstance(quality, str) and quality not in QUALITIES:
-            raise unknown("quality", quality, QUALITIES)
-        if material not in MATERIALS:
-            raise unknown("material", material, MATERIALS)
-        if hues not in ("published", "wrapped"):
-            raise unknown("hue rule", hues, ("published", "wrapped"))
+        if isinstance(quality, str):
+            check_known("quality", quality, QUALITIES)
+        check_known("material", material, MATERIALS)
+        check_known("hue rule", hues, ("published", "wrapped"))
         if not _SMALLEST <= size <= _LARGEST:
             raise UserError(f"An image size of {size} is not possible; take {_SMALLEST} to {_LARGEST} pixels.")
         if threads < 1:
@@ -114,8 +112,7 @@ class Studio:
         latents = np.asarray(scene_latents, dtype=np.float32)
         if latents.shape != (LATENTS,) or not np.isfinite(latents).all():
             raise UserError(f"A scene needs {LATENTS} finite latents, not {latents.tolist()}.")
-        if mesh not in self._points:
-            raise unknown("mesh", mesh, self._points)
+        check_known("mesh", mesh, self._points)
         if not 0 <= seed < 2**31:
             raise UserError(f"A noise seed lies in [0, 2^31), which {seed} does not.")
         quality, whole = self.quality, Rectangle(0, 0, self.size, self.size)

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from ident3d import __version__
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 
 # section of the help -> its commands; each lives in ident3d/commands/NAME.py
 SECTIONS: dict[str, tuple[str, ...]] = {
@@ -47,8 +47,8 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
-            raise unknown("command", args[0], self.list_commands(ctx))
+        if args and not args[0].startswith("-"):
+            check_known("command", args[0], self.list_commands(ctx))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -25,3 +25,9 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     choice = "." if near and len(names) > MANY else f"; choose one of {', '.join(names)}."
     return UserError(f"There is no {kind} {name!r}{choice}{hint}")
+
+
+def check_known(kind: str, name: object, known: Iterable[str]) -> None:
+    """Raise UserError, as `unknown` words it, if the name is not among the known ones."""
+    if name not in (names := list(known)):
+        raise unknown(kind, str(name), names)

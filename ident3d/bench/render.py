@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from ident3d.bench.measure import Column, table
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.farm.bpy_libraries import require_bpy
 from ident3d.latents import World, draw
 from ident3d.loaders.format.latents_source import read_npy
@@ -116,8 +116,7 @@ def bench_render(
     from ident3d.blender_scenes.quality import QUALITIES
 
     for quality in qualities:
-        if quality not in QUALITIES:
-            raise unknown("quality", quality, QUALITIES)
+        check_known("quality", quality, QUALITIES)
     if isinstance(scenes, int) and scenes < 2:
         raise UserError(f"The presets are compared on at least two scenes, not {scenes}.")
     latents = fixed_scenes(scenes) if isinstance(scenes, int) else np.asarray(scenes, np.float32)

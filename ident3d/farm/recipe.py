@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.farm.bpy_libraries import require_bpy
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
@@ -72,12 +72,9 @@ class Recipe:
         from ident3d.blender_scenes.choices import DEVICES, MATERIAL_NAMES
         from ident3d.blender_scenes.quality import QUALITIES
 
-        if self.quality not in QUALITIES:
-            raise unknown("quality", self.quality, QUALITIES)
-        if self.material not in MATERIAL_NAMES:
-            raise unknown("material", self.material, MATERIAL_NAMES)
-        if self.device not in DEVICES:
-            raise unknown("device", self.device, DEVICES)
+        check_known("quality", self.quality, QUALITIES)
+        check_known("material", self.material, MATERIAL_NAMES)
+        check_known("device", self.device, DEVICES)
         # A draw of no images refuses seeds and splits that do not exist.
         draw(self.world, seed=self.seed, split=self.split, start=0, count=0)
         if not 16 <= self.size <= 4096:

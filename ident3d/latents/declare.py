@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.latents.factor import Factor
 from ident3d.latents.factors import Factors
 
@@ -39,8 +39,7 @@ def declare(
     else:
         given = dict(zip(names, kinds, strict=True))
     for name in given:
-        if name not in names:
-            raise unknown("latent", name, names)
+        check_known("latent", name, names)
     found = []
     for name, column in zip(names, table.T, strict=True):
         kind, values = given.get(name, "box"), tuple(np.unique(column).tolist())

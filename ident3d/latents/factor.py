@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 
 KINDS: Final = ("box", "periodic", "categorical")
 LONGEST_NAME: Final = 64
@@ -51,8 +51,7 @@ class Factor:
         check_factor_name(self.name, "factor")
         if self.group:
             check_factor_name(self.group, "group")
-        if self.kind not in KINDS:
-            raise unknown("kind of factor", str(self.kind), KINDS)
+        check_known("kind of factor", self.kind, KINDS)
         values = tuple(v if isinstance(v, str) else float(v) for v in self.values)
         # A frozen object is filled once, here: two factors that mean the same are equal.
         self.__dict__["values"] = values

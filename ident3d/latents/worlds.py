@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.latents.distributions.spaces import Box, Product, Space, Sphere
 from ident3d.latents.exact.arithmetic import atan2
 from ident3d.latents.exact.causal import CausalModel, check_classes, published_model
@@ -78,8 +78,7 @@ class World:
         classes: tuple[str, ...] = (),
         do: Mapping[str, float | str] = MappingProxyType({}),
     ) -> None:
-        if scene not in RANGES:
-            raise unknown("scene", scene, RANGES)
+        check_known("scene", scene, RANGES)
         if hues not in HUE_RULES:
             raise UserError(f"Hues are {' or '.join(HUE_RULES)}, not {hues!r}.")
         given = {"position_range": position_range, "angle_range": angle_range, "hue_range": hue_range}
@@ -150,8 +149,7 @@ class World:
         # Groups come first, so that a single latent's own value replaces that of its group.
         for name, value in sorted(fixed.items(), key=lambda item: item[0] not in GROUPS):
             if name == "class" and self.causal:
-                if value not in self.classes:
-                    raise unknown("class", str(value), self.classes)
+                check_known("class", value, self.classes)
                 continue
             if name == "class":
                 raise UserError(f"The scene {self.scene} has no classes, so none can be held; causal3dident has.")
@@ -290,8 +288,7 @@ class World:
         # The settings come from a file that anybody may have edited: what is not known is refused by its name.
         known = [f.name for f in fields(cls) if f.name != "do"]
         for name in settings:
-            if name not in known:
-                raise unknown("setting of a world", name, known)
+            check_known("setting of a world", name, known)
         rebuilt = dict(settings)
         try:
             if rebuilt.get("graph") is not None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ident3d.errors import UserError
-from ident3d.metrics.inputs import Floats, check_choice, pair, varies
+from ident3d.errors import UserError, check_known
+from ident3d.metrics.inputs import Floats, pair, varies
 from ident3d.metrics.kernel import kernel_ridge_r2
 from ident3d.metrics.linear import linear_r2
 from ident3d.metrics.result import Score
@@ -70,7 +70,7 @@ def block_identifiability(
         (('content', 'style'), [1.0, 0.0])
     """
     latents, codes = pair(z, h)
-    check_choice("regressor", regressor, Regressor)
+    check_known("regressor", regressor, get_args(Regressor))
     rows = block_columns(blocks, latents.shape[1])
     parts = block_columns({"codes": range(codes.shape[1])} if code_blocks is None else code_blocks, codes.shape[1])
     used = np.unique(np.concatenate([list(columns) for columns in rows.values()])).astype(int)

@@ -1,14 +1,15 @@
 """Identified up to permutation and a map of each coordinate: the mean correlation coefficient (MCC)."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
-from ident3d.metrics.inputs import Flags, Floats, Integers, check_choice, mean_over_varying, pair, standardized, varies
+from ident3d.errors import check_known
+from ident3d.metrics.inputs import Flags, Floats, Integers, mean_over_varying, pair, standardized, varies
 from ident3d.metrics.kernel import coordinate_correlation
 from ident3d.metrics.result import Score
 
@@ -72,7 +73,7 @@ def mcc(
         (1.0, [1, 2, 0])
     """
     latents, codes = pair(z, h)
-    check_choice("correlation", correlation, Correlation)
+    check_known("correlation", correlation, get_args(Correlation))
     if correlation == "kernel":
         matrix = coordinate_correlation(latents, codes, max_rows=max_rows, seed=seed)
     else:

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import ensemble
 
-from ident3d.errors import UserError
+from ident3d.errors import UserError, check_known
 from ident3d.metrics.factors import Kind, circle, is_periodic, level_rows
-from ident3d.metrics.inputs import Floats, Standardized, check_choice, matrix, mean_over_varying, standardized
+from ident3d.metrics.inputs import Floats, Standardized, matrix, mean_over_varying, standardized
 from ident3d.metrics.result import Score
 
 Importance = Literal["permutation", "forest", "boosting"]
@@ -87,7 +87,7 @@ def dci(
         >>> round(found.score, 2), round(found.completeness, 2), round(found.informativeness, 2)
         (1.0, 1.0, 1.0)
     """
-    check_choice("importance", importance, Importance)
+    check_known("importance", importance, get_args(Importance))
     data = level_rows(z, h, test, seed, kinds)
     # Trees compare float32 values: standardised columns keep what a large offset or unit would round away.
     scale = standardized(data.rows.h_fit)

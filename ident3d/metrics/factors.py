@@ -4,13 +4,13 @@ A kind is `"continuous"`, `"discrete"` or the period of a periodic latent, a pos
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ident3d.errors import UserError
-from ident3d.metrics.inputs import Floats, Integers, Rows, check_choice, rows_to_use
+from ident3d.errors import UserError, check_known
+from ident3d.metrics.inputs import Floats, Integers, Rows, rows_to_use
 
 Kind = Literal["continuous", "discrete"] | float
 Binning = Literal["width", "mass"]
@@ -58,7 +58,7 @@ def bins_of(columns: Floats, bins: int, binning: Binning = "width") -> Integers:
     """
     if bins < 2:
         raise UserError(f"There must be at least two bins; there are {bins}.")
-    check_choice("binning", binning, Binning)
+    check_known("binning", binning, get_args(Binning))
     index = np.empty(columns.shape, dtype=np.int64)
     for j, column in enumerate(columns.T):
         if binning == "width":

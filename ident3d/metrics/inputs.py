@@ -4,7 +4,7 @@ Two rules hold for every score. A value that is not finite is an error, never si
 not vary has nothing to be identified: it is reported as NaN and left out of the headline.
 """
 
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -87,12 +87,6 @@ def pair(z: ArrayLike, h: ArrayLike, names: tuple[str, str] = ("latents z", "cod
     if len(latents) < 2:
         raise UserError(f"{names[0]} and {names[1]} need at least two rows.")
     return latents, codes
-
-
-def check_choice(name: str, value: str, choices: Any) -> None:
-    """Refuse a value that is none of the words of `choices`, a Literal."""
-    if value not in get_args(choices):
-        raise UserError(f"{name} must be one of {', '.join(get_args(choices))}; it is {value!r}.")
 
 
 def check_varies(moving: Flags) -> None:

@@ -6,7 +6,7 @@ where a search per latent would repeat the factorisation d times.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,14 +14,13 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
-from ident3d.errors import UserError
+from ident3d.errors import UserError, check_known
 from ident3d.metrics.inputs import (
     Flags,
     Floats,
     Integers,
     Rows,
     Standardized,
-    check_choice,
     halves,
     mean_over_varying,
     rows_to_use,
@@ -110,7 +109,7 @@ def kernel_ridge_r2(
         >>> float(found) > 0.99, found.alphas.tolist(), found.best.shape
         (True, [1.0, 0.1, 0.01, 0.001], (3, 2))
     """
-    check_choice("kernel", kernel, Kernel)
+    check_known("kernel", kernel, get_args(Kernel))
     grid = [float("nan")] if kernel == "linear" else [float(gamma) for gamma in gammas]
     for name, numbers in (("alphas", alphas), ("gammas", grid if kernel == "rbf" else [1.0])):
         if not len(numbers) or not all(0 < number < np.inf for number in numbers):

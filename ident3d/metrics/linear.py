@@ -1,15 +1,14 @@
 """Identified up to a linear or an orthogonal map: linear R², affine fit and orthogonal fit."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ident3d.errors import UserError
+from ident3d.errors import UserError, check_known
 from ident3d.metrics.inputs import (
     Floats,
-    check_choice,
     check_rows,
     check_varies,
     mean_over_varying,
@@ -49,7 +48,7 @@ class LinearR2(Score):
         Returns:
             The adjusted R².
         """
-        check_choice("count", count, Regressors)
+        check_known("count", count, get_args(Regressors))
         if self.held_out:
             raise UserError("Adjusted R² corrects a score on the fitted rows; a held-out R² needs no correction.")
         regressors = self.codes if count == "codes" else self.per_latent.size

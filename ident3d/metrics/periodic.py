@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ident3d.errors import UserError
+from ident3d.errors import UserError, check_known
 from ident3d.metrics.correlation import Mcc, correlation_matrix, match_codes
 from ident3d.metrics.factors import Kind, angles, circle, is_periodic
-from ident3d.metrics.inputs import Floats, check_choice, mean_over_varying, pair, rows_to_use, standardized, varies
+from ident3d.metrics.inputs import Floats, mean_over_varying, pair, rows_to_use, standardized, varies
 from ident3d.metrics.linear import affine_map
 from ident3d.metrics.result import Score
 
@@ -62,7 +62,7 @@ def circular_correlation(
     """
     latents, codes = pair(z, h)
     a, b = _checked_angles(latents, period), _checked_angles(codes, period if code_period is None else code_period)
-    check_choice("convention", convention, Circular)
+    check_known("convention", convention, get_args(Circular))
     moving, alive = varies(latents), varies(codes)
     matrix = _fisher_lee(a, b) if convention == "fisher-lee" else _jammalamadaka(a, b)
     return match_codes(np.clip(np.where(np.outer(moving, alive), matrix, 0), -1, 1), moving)

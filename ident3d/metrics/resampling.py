@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.metrics.inputs import Floats, Integers, check_rows, check_varies, pair, plain_array, standardized, varies
 
 # memory of one step: counts of at most this many draws at a time
@@ -67,8 +67,7 @@ def bootstrap(
     latents, codes = pair(z, h)
     check_request(resamples, level)
     for name in scores:
-        if name not in STATISTICS:
-            raise unknown("bootstrapped score", name, STATISTICS)
+        check_known("bootstrapped score", name, STATISTICS)
     check_rows("A bootstrap", *codes.shape)
     moving = varies(latents)
     check_varies(moving)

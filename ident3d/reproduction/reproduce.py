@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.folders.folder import differences
 from ident3d.loaders.format.files import write_atomically, write_json
@@ -43,8 +43,7 @@ def reproduce(
     named one.
     """
     if experiment is None:
-        if name not in EXPERIMENTS:
-            raise unknown("experiment", name, EXPERIMENTS)
+        check_known("experiment", name, EXPERIMENTS)
         experiment = EXPERIMENTS[name]
     if workers is not None and workers < 1:
         raise UserError(f"--workers is at least 1, not {workers}.")

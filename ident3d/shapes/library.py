@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.latents.exact.names import CLASSES
 from ident3d.loaders.format.files import remove_partial_files
 from ident3d.loaders.stores.lease import lease
@@ -60,8 +60,7 @@ def missing_meshes(names: Iterable[str] = SOURCES) -> list[str]:
 def with_terms(names: Collection[str] = SOURCES, directory: Path | None = None) -> list[str]:
     """Return the classes whose mesh `meshes` would now take from a source with terms to accept."""
     for name in names:
-        if name not in CLASSES:
-            raise unknown("class", name, CLASSES)
+        check_known("class", name, CLASSES)
     if directory is None:
         return missing_meshes(names)
     return [name for name, path in choose_files(names, directory).items() if path.name not in own_names(name)]

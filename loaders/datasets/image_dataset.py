@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.latents.factors import Factors
 from ident3d.loaders.datasets.stored_images import StoredImages
 from ident3d.loaders.folders.folder import Folder, differences
@@ -89,8 +89,7 @@ class ImageDataset:
         if not (self._wanted is None or self._wanted):
             raise UserError("Select at least one latent.")
         for name in self._wanted or ():
-            if name not in (*self.world.names, CLASS):
-                raise unknown("latent", name, (*self.world.names, CLASS))
+            check_known("latent", name, (*self.world.names, CLASS))
 
     def __len__(self) -> int:
         return int(self._ends[-1])
@@ -126,8 +125,7 @@ class ImageDataset:
 
     def column(self, name: str) -> NDArray[np.int64]:
         """Return a further column of all images (n,): sequence, frame or environment, if the folder has it."""
-        if name not in COLUMNS:
-            raise unknown("column", name, COLUMNS)
+        check_known("column", name, COLUMNS)
         return np.concatenate([part.column(name) for part in self.parts])
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known, unknown
 from ident3d.latents.declare import declare
 from ident3d.latents.factor import Factor
 from ident3d.latents.factors import Factors
@@ -47,8 +47,7 @@ def table_of(
     raw = declared.to_raw(values) if latents is not None or declared.n_raw else empty(0)
     further = {}
     for name, column in columns.items():
-        if name not in COLUMNS:
-            raise unknown("column", name, COLUMNS)
+        check_known("column", name, COLUMNS)
         further[name] = whole(column, name)
     lengths = {"latents": latents is not None and len(raw), "classes": labels is not None and len(labels)}
     rows = {k: int(n) for k, n in lengths.items() if n is not False} | {k: len(v) for k, v in further.items()}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.latents.exact.streams import SPLITS
 from ident3d.latents.factor import Factor
 from ident3d.latents.factors import Factors
@@ -100,8 +100,7 @@ def from_arrays(
         (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)
     """
     started, out = datetime.now(UTC), local_folder(out)
-    if split not in SPLITS:
-        raise unknown("split", split, SPLITS)
+    check_known("split", split, SPLITS)
     if workers < 1 or (shard_size is not None and shard_size < 1):
         raise UserError("There is at least one worker, and at least one image in a shard.")
     table, declared = table_of(latents, names, kinds, factors, classes, class_names, columns or {})

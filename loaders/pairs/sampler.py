@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.latents import Conditional, marginal
 from ident3d.latents.distributions.conditionals import ProductConditional, RejectedNormal
 from ident3d.latents.distributions.spaces import goes_round
@@ -77,8 +77,7 @@ class PairSampler:
                 raise UserError(f"A conditional on {given.space.dim} dimensions does not fit latents {latents.shape}.")
         if latents.shape[1] > COLUMNS:
             raise UserError(f"Pairs are drawn among latents of at most {COLUMNS} dimensions, not {latents.shape[1]}.")
-        if anchors not in ANCHORS:
-            raise unknown("way to choose anchors", anchors, ANCHORS)
+        check_known("way to choose anchors", anchors, ANCHORS)
         self.latents, self.conditional, self.negative, self.anchors = latents, conditional, negative, anchors
         self.seed = check_seed(seed)
         circles = goes_round(conditional.space)

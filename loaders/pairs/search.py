@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.latents import Circle
 from ident3d.loaders.pairs.faiss_build import require_faiss
 from ident3d.loaders.pairs.index_cache import cached_index
@@ -31,8 +31,7 @@ Nearest: TypeAlias = Callable[[NDArray[np.float64], int], Indices]  # queries (m
 
 def effective_search(search: str, n: int) -> str:
     """Return the search to use among n images. `ivf` needs many; with fewer, `exact` is used, with a warning."""
-    if search not in SEARCHES:
-        raise unknown("search", search, SEARCHES)
+    check_known("search", search, SEARCHES)
     if search == "ivf" and n < IVF_NEEDS:
         warnings.warn(
             f"{IVF} wants {IVF_NEEDS:,} images and there are {n:,}: the exact search is used instead.", stacklevel=2

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.training.encoders.choice import SPACES
 from ident3d.training.loop.dtype import wide
 
@@ -129,8 +129,8 @@ def output_space(
     """
     kinds = name.split("*")
     dims = [dim] if isinstance(dim, int) else list(dim)
-    if bad := next((kind for kind in kinds if kind not in SPACES), None):
-        raise unknown("output space", bad, SPACES)
+    for kind in kinds:
+        check_known("output space", kind, SPACES)
     if len(dims) != len(kinds):
         raise UserError(f"The space {name} has {len(kinds)} factors, so it takes as many dimensions, not {len(dims)}.")
     in_boxes = sum(d for kind, d in zip(kinds, dims, strict=True) if kind == "box")

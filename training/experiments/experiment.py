@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, Literal, TypeVar
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.latents.worlds import World
 from ident3d.training.images.settings import Settings
 from ident3d.training.mixing.settings import MixingSettings
@@ -98,18 +98,15 @@ class Experiment:
     def row(self, name: str) -> Row:
         """Return the row of this name; raise UserError if there is none."""
         known = {row.name: row for row in self.rows}
-        if name not in known:
-            raise unknown("row", name, known)
+        check_known("row", name, known)
         return known[name]
 
     def variants(self, profile: str, names: Iterable[str] = ()) -> list[Variant[Any]]:
         """Return the profile's variants, or those of them that are named."""
-        if profile not in self.profiles:
-            raise unknown("profile", profile, self.profiles)
+        check_known("profile", profile, self.profiles)
         known = {variant.name: variant for variant in self.profiles[profile]}
         for name in names:
-            if name not in known:
-                raise unknown("variant", name, known)
+            check_known("variant", name, known)
         return [variant for name, variant in known.items() if not names or name in names]
 
     def rows_of(self, variant: Variant[Any], names: Iterable[str] = ()) -> list[Row]:

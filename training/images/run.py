@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ident3d.errors import UserError
+from ident3d.errors import UserError, check_known
 from ident3d.latents.worlds import AnyWorld, World, read_world
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_dataset import PairDataset
@@ -17,7 +17,6 @@ from ident3d.training.images.settings import PUBLIC_BOUND, Settings, moving_late
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.dtype import TYPES
 from ident3d.training.loop.run_folder import digest, record_of, with_new_names, write_record
-from ident3d.training.losses.choice import check_name
 from ident3d.training.views.pixels import Pixels
 
 KIND = "ident3d-run"
@@ -75,7 +74,7 @@ def open_run(path: Path | str) -> Run:
         mean, std = (tuple(map(float, content["pixels"][name])) for name in ("mean", "std"))
         data, facts = content["data"], content["facts"]
         dtype = str(with_new_names(content)["dtype"])  # "precision" until version 0.1
-        check_name("number format", dtype, TYPES)
+        check_known("number format", dtype, TYPES)
         shown = data["settings"]
         # Built only to refuse a world that this version does not know.
         read_world(shown["world"])

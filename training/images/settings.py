@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, replace
 from typing import Any, get_type_hints
 
-from ident3d.errors import UserError
+from ident3d.errors import UserError, check_known
 from ident3d.latents.distributions.spaces import Sphere, parts_of
 from ident3d.latents.worlds import AnyWorld
 from ident3d.training.loop.run_folder import with_new_names
@@ -11,7 +11,6 @@ from ident3d.training.loop.steps import SCHEDULES
 from ident3d.training.losses.choice import (
     ALPHA,
     check_loss,
-    check_name,
     check_ranges,
     power_of,
     usual_negatives,
@@ -104,9 +103,9 @@ def with_defaults(settings: Settings, world: AnyWorld, stored_size: int, images:
     # Version 0.1 did not look at the start of a bound or a radius that the space does not have.
     unused = [name for name, kind in (("bound", "box"), ("radius", "sphere")) if kind not in space]
     check_ranges(s, supervised=s.supervised, unused=unused)
-    check_name("conditional", s.cond, VIEWS)
-    check_name("schedule", s.schedule, SCHEDULES)
-    check_name("number format", s.dtype, DTYPES)
+    check_known("conditional", s.cond, VIEWS)
+    check_known("schedule", s.schedule, SCHEDULES)
+    check_known("number format", s.dtype, DTYPES)
     augmentation(s.augment)
     size = stored_size if s.size is None else s.size
     if not 1 <= size <= stored_size:

@@ -1,9 +1,9 @@
 """Which loss goes with which space and numbers: the rules that the settings of both trainers share. No torch."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from typing import Final
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 
 LOSSES: Final = ("infonce", "delta", "simclr", "au", "aninfonce", "mse")
 WITH_POWER: Final = ("delta", "au")
@@ -23,22 +23,16 @@ POSITIVE: Final = (
 NOT_NEGATIVE: Final = ("kappa", "marginal_kappa")
 
 
-def check_name(kind: str, name: str, known: Iterable[str]) -> None:
-    """Raise UserError if the name is not among the known ones."""
-    if name not in (names := list(known)):
-        raise unknown(kind, name, names)
-
-
 def check_loss(
     loss: str, space: str, *, supervised: bool, model_p: float | None, tau: float, alpha: float, negatives: str | None
 ) -> None:
     """Raise UserError if the loss does not exist, does not fit the output space, or takes no such number."""
     # A user's own loss may be anything: it is called first when the parts are built.
     is_own = ":" in loss
-    if not is_own and loss not in LOSSES:
-        raise unknown("loss", loss, [*LOSSES, "package.module:name"])
+    if not is_own:
+        check_known("loss", loss, [*LOSSES, "package.module:name"])
     if negatives is not None:
-        check_name("set of negatives", negatives, NEGATIVES)
+        check_known("set of negatives", negatives, NEGATIVES)
     if (loss == "mse") != supervised and not is_own:
         raise UserError("--loss mse and --supervised belong together.")
     if loss == "delta" and space == "sphere":

@@ -5,14 +5,14 @@ from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any, Final
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known, unknown
 from ident3d.latents.distributions.by_name import Marginal, conditional, marginal
 from ident3d.latents.distributions.conditionals import Conditional
 from ident3d.latents.distributions.spaces import Box, Part, Sphere, Unbounded
 from ident3d.training.encoders.choice import PAPERS, SPACES, widths
 from ident3d.training.loop.run_folder import with_new_names
 from ident3d.training.loop.steps import SCHEDULES
-from ident3d.training.losses.choice import ALPHA, check_loss, check_name, check_ranges, power_of, usual_negatives
+from ident3d.training.losses.choice import ALPHA, check_loss, check_ranges, power_of, usual_negatives
 
 # Distributions along a line, on each latent by itself.
 LINE: Final = ("normal", "laplace", "gennorm")
@@ -82,14 +82,14 @@ def with_defaults(settings: MixingSettings) -> MixingSettings:
     if s.dim < 2:
         raise UserError(f"--dim is at least 2, not {s.dim}: there is nothing to mix in one dimension.")
     check_ranges(s, supervised=s.supervised)
-    check_name("schedule", s.schedule, SCHEDULES)
-    check_name("number format", s.dtype, DTYPES)
+    check_known("schedule", s.schedule, SCHEDULES)
+    check_known("number format", s.dtype, DTYPES)
     # A name that cannot be read is refused here, before anything is drawn.
     if ":" not in s.encoder:
         widths(s.encoder, s.dim)
     s = with_distributions(s)
     space = s.space or ("unbounded" if s.supervised else str(s.latent_space))
-    check_name("output space", space, SPACES)
+    check_known("output space", space, SPACES)
     loss = s.loss or usual_loss(s, space)
     check_loss(loss, space, supervised=s.supervised, model_p=s.model_p, tau=s.tau, alpha=s.alpha, negatives=s.negatives)
     check_lambdas(s, loss)
@@ -110,7 +110,7 @@ def with_defaults(settings: MixingSettings) -> MixingSettings:
 def with_distributions(s: MixingSettings) -> MixingSettings:
     """Return the settings with the latents' space, p(z) and p(z̃ | z) decided, each checked against the others."""
     space = s.latent_space or ("sphere" if s.lambdas else "box")
-    check_name("latent space", space, MARGINALS)
+    check_known("latent space", space, MARGINALS)
     s = replace(
         s,
         latent_space=space,

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.farm.batch.run_folder import run_folder
 from ident3d.machine import cache_folder
 
@@ -37,8 +37,7 @@ PRIVATE_DASHBOARD = {"dashboard_address": "127.0.0.1:0", "dashboard": False}
 
 def check_system(system: str, jobs: int | None) -> None:
     """Raise UserError unless the batch system is known and jobs can be submitted on this machine."""
-    if system not in SYSTEMS:
-        raise unknown("cluster", system, SYSTEMS)
+    check_known("cluster", system, SYSTEMS)
     if jobs is None or jobs < 1:
         raise UserError(f"Say how many jobs {system} is to run, as in --jobs 100.")
     if not is_here(system):
@@ -115,8 +114,7 @@ def check_options(kind: Any, options: Mapping[str, Any]) -> None:
     takes = {name for maker in makers if inspect.isfunction(maker) for name in inspect.signature(maker).parameters}
     known = sorted(takes - {"self", "kwargs", "job_kwargs", "base_class_kwargs", "job_cls", "scheduler_cls"})
     for name in options:
-        if name not in known:
-            raise unknown(f"option of {kind.__name__}", name, known)
+        check_known(f"option of {kind.__name__}", name, known)
 
 
 def answering(kind: Any, answers: "queue.SimpleQueue[str | None]") -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.latents.distributions import conditionals as c
 from ident3d.latents.distributions.families import Family, GeneralizedNormal, Laplace, Normal, Window
 from ident3d.latents.distributions.spaces import Box, Circle, Part, Product, Space, Sphere, Unbounded
@@ -98,8 +98,7 @@ def _on_factor(
     threshold: float,
     moving: set[int],
 ) -> c.Conditional:
-    if name not in CONDITIONALS:
-        raise unknown("conditional", name, CONDITIONALS)
+    check_known("conditional", name, CONDITIONALS)
     if not moving:
         return c.Stay(space)
     if isinstance(space, Sphere) and len(moving) < space.dim:
@@ -172,8 +171,7 @@ def marginal(
         (torch.Size([100, 5]), True)
     """
     for single in name.split(","):
-        if single not in MARGINALS:
-            raise unknown("marginal", single, MARGINALS)
+        check_known("marginal", single, MARGINALS)
     if name == "uniform" and isinstance(space, Unbounded):
         raise UserError("The unbounded space has no uniform marginal; choose normal, laplace or gennorm.")
     return Marginal(conditional(name, space, sigma=None if name == "uniform" else sigma, p=p, kappa=kappa))

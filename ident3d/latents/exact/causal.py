@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known, unknown
 from ident3d.latents.exact.formula import Formula
 from ident3d.latents.exact.mechanism import Node, by_class, check_weight, intervention, read_node
 from ident3d.latents.exact.names import CLASSES, NAMES
@@ -171,8 +171,7 @@ def check_classes(classes: Any) -> tuple[str, ...]:
     if not isinstance(classes, list | tuple) or not classes:
         raise UserError(f"classes is a list of at least one of {', '.join(CLASSES)}.")
     for name in classes:
-        if name not in CLASSES:
-            raise unknown("class", str(name), CLASSES)
+        check_known("class", name, CLASSES)
         if classes.count(name) > 1:
             raise UserError(f"The class {name} is listed twice.")
     return tuple(classes)

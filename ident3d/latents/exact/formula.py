@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.latents.exact.arithmetic import Float64, sin_cos
 from ident3d.latents.exact.powers import exponential, power, tanh
 
@@ -97,8 +97,7 @@ def _check(node: ast.expr, text: str) -> None:
             if isinstance(op, ast.Pow) and any(isinstance(part, ast.Name) for part in ast.walk(right)):
                 raise UserError(f"In the formula {text!r} an exponent is no plain number; exp takes latents.")
         case ast.Call(func=ast.Name(id=function), args=arguments, keywords=[]):
-            if function not in FUNCTIONS and function not in CHOICES:
-                raise unknown("function", function, [*FUNCTIONS, *CHOICES])
+            check_known("function", function, [*FUNCTIONS, *CHOICES])
             if len(arguments) < 2 if function in CHOICES else len(arguments) != 1:
                 takes = "two numbers or more" if function in CHOICES else "one number"
                 raise UserError(f"In the formula {text!r} {function} takes {takes}, not {len(arguments)}.")

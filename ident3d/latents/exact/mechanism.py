@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.latents.exact.formula import LONGEST, Formula, Interval
 from ident3d.latents.exact.names import CLASSES, NAMES
 
@@ -125,8 +125,7 @@ def by_class(what: str, given: Any, classes: tuple[str, ...]) -> ByClass:
     if not isinstance(given, Mapping):
         return (_formula(what, given),)
     for key in given:
-        if key not in CLASSES:
-            raise unknown(f"class (in the {what})", key, CLASSES)
+        check_known(f"class (in the {what})", key, CLASSES)
     if missing := [c for c in classes if c not in given]:
         raise UserError(f"The {what} says nothing of the class {missing[0]}.")
     formulas = tuple(_formula(what, given[c]) for c in classes)
@@ -148,13 +147,11 @@ def _component(name: str, table: Any, classes: tuple[str, ...], known: Sequence[
     if not isinstance(table, Mapping):
         raise UserError(f"A component of {name} is a table with weight, mean and sd, not {table!r}.")
     for key in table:
-        if key not in known:
-            raise unknown(f"setting of {name}:", key, known)
+        check_known(f"setting of {name}:", key, known)
     if "mean" not in table or "sd" not in table:
         raise UserError(f"{name} needs both a mean and an sd to be drawn around a mean, or neither to be uniform.")
     noise = table.get("noise", "normal")
-    if noise not in NOISES:
-        raise unknown(f"noise (of {name})", str(noise), NOISES)
+    check_known(f"noise (of {name})", noise, NOISES)
     mean, sd = (by_class(f"{key} of {name}", table[key], classes) for key in ("mean", "sd"))
     return Component(mean, sd, noise, by_class(f"weight of {name}", table.get("weight", 1), classes))
 
@@ -174,8 +171,7 @@ def _formula(what: str, given: Any) -> Formula:
     plain = what.startswith("sd")
     formula = Formula(str(_number(str(given)) if plain else given if isinstance(given, str) else repr(given)))
     for parent in formula.names:
-        if parent not in NAMES:
-            raise unknown(f"latent (in the {what})", parent, NAMES)
+        check_known(f"latent (in the {what})", parent, NAMES)
     return formula
 
 

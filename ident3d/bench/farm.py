@@ -1,16 +1,15 @@
 """How the render farm scales with workers, what it costs over plain processes, and how a worker's memory grows."""
 
-import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ident3d.bench.measure import Column, table
+from ident3d.bench.measure import Column, in_own_process, table
 from ident3d.bench.processes import cpu_seconds, resident_mib, served
 from ident3d.errors import UserError
 from ident3d.farm.cluster import Cluster
@@ -129,9 +128,6 @@ def measure(recipe: Recipe, workers: int, images: int, cluster: Cluster, elsewhe
     return FarmRun("embedded", workers, total, rate, used, times[0] - begun, tuple(sorted(memory.items())))
 
 
-ALONE = "import sys; from ident3d.bench.farm import render_alone; render_alone(sys.argv[1])"
-
-
 def alone(recipe: Recipe, workers: int, images: int) -> FarmRun:
     """Render in plain processes, each with its own dataset: the most that a farm can reach."""
     with TemporaryDirectory() as scratch:
@@ -139,19 +135,16 @@ def alone(recipe: Recipe, workers: int, images: int) -> FarmRun:
         settings = recipe.settings(drawn(recipe.seed, recipe.split))
         for folder in folders:
             begin(folder, settings, images, shard_images(images))
-        command = [sys.executable, "-c", ALONE]
-        running = [subprocess.Popen([*command, str(folder)], stdout=subprocess.PIPE, text=True) for folder in folders]
-        results = [json.loads(process.communicate()[0].splitlines()[-1]) for process in running]
-    rate = sum((images - 1) / result["seconds"] for result in results)
-    cpu = sum(result["cpu"] for result in results) / workers / (images - 1)
-    start = max(result["start"] for result in results)
-    return FarmRun("plain processes", workers, workers * images, rate, cpu, start, ())
+        # Each thread waits for a process of its own.
+        with ThreadPoolExecutor(workers) as pool:
+            seconds, cpu, start = zip(*pool.map(partial(in_own_process, render_alone), folders), strict=True)
+    rate, used = sum((images - 1) / each for each in seconds), sum(cpu) / workers / (images - 1)
+    return FarmRun("plain processes", workers, workers * images, rate, used, max(start), ())
 
 
-def render_alone(folder: str) -> None:
-    """Render all shards of a dataset in this process; print the time between the first image and the last."""
-    begun, path = time.perf_counter(), Path(folder)
-    description = read_description(path)
+def render_alone(folder: Path) -> tuple[float, float, float]:
+    """Render a dataset here; return clock and CPU seconds from the first image to the last, and clock to the first."""
+    begun, description = time.perf_counter(), read_description(folder)
     times: list[tuple[float, float]] = []
 
     def on_image(done: int) -> None:
@@ -159,6 +152,6 @@ def render_alone(folder: str) -> None:
             times.append((time.perf_counter(), time.process_time()))
 
     for job in plan(description, []):
-        render_shard(path, description.settings, job, 1, 0, on_image)
+        render_shard(folder, description.settings, job, 1, 0, on_image)
     (first, first_cpu), (last, last_cpu) = times[0], times[-1]
-    print(json.dumps({"seconds": last - first, "cpu": last_cpu - first_cpu, "start": first - begun}))
+    return last - first, last_cpu - first_cpu, first - begun

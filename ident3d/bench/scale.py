@@ -1,12 +1,11 @@
 """The farm at a cluster's scale: the real scheduler, workers, shards and manifest, with images that cost nothing."""
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ident3d.bench.measure import Column, table
+from ident3d.bench.measure import Column, in_own_process, table, timed
 from ident3d.bench.processes import cpu_seconds, resident_mib, served
 from ident3d.errors import UserError
 from ident3d.farm.cluster import Cluster
@@ -185,16 +184,12 @@ def half(
     return Half(stop, times[-1], times[0], client_ms, scheduler_ms, workers_ms, *memory)
 
 
-READ = """
-import os, sys, time
-from pathlib import Path
-from ident3d.bench.processes import resident_mib
-from ident3d.loaders.folders.output import writing
-from ident3d.loaders.format import manifest
-before, start = resident_mib(os.getpid()), time.process_time()
-entries = manifest.read_entries(Path(sys.argv[1]))
-print(time.process_time() - start, resident_mib(os.getpid()) - before)
-"""
+def cost_to_read(folder: Path) -> tuple[float, float]:
+    """Return the CPU seconds to read a manifest, and the MiB that its entries take."""
+    before = resident_mib(os.getpid())
+    # They have a name, so that they are still there when their memory is measured.
+    seconds, _entries = timed(partial(manifest.read_entries, folder))
+    return seconds, resident_mib(os.getpid()) - before
 
 
 def listing(shards: int) -> Listing:
@@ -206,16 +201,11 @@ def listing(shards: int) -> Listing:
     ]
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        start = time.process_time()
-        manifest.write_entries(folder, entries)
-        write = time.process_time() - start
+        write, _ = timed(lambda: manifest.write_entries(folder, entries))
         # Read in a fresh process, since this one still holds the entries that it wrote.
-        done = subprocess.run([sys.executable, "-c", READ, scratch], capture_output=True, text=True, check=True)
-        read, mib = map(float, done.stdout.split())
+        read, mib = in_own_process(cost_to_read, folder)
         description = begin(folder / "other", Recipe().settings(drawn(0, "train")), 64 * (shards + APPENDED), 64)
-        start = time.process_time()
-        jobs = plan(description, entries)
-        planned = time.process_time() - start
+        planned, jobs = timed(lambda: plan(description, entries))
         start = time.process_time()
         for job in jobs:
             manifest.append_entry(folder, ShardEntry(job.name, job.first, job.count, "0" * 64, 1, sums, sums))

@@ -80,15 +80,14 @@ def measure_searches(images: int, scratch: Path) -> tuple[SearchCost, ...]:
         # The cache is left out, since it may hold this index already.
         if search == "ivf":
             index = build(latents, IVF)
-            build_seconds = time.perf_counter() - start
+        else:
+            neighbours.build()
+        build_seconds = time.perf_counter() - start
+        if search == "ivf":
             (scratch / "index").write_bytes(stamped(index))
             start = time.perf_counter()
             load(scratch / "index")
             load_seconds = time.perf_counter() - start
-            neighbours.build()
-        else:
-            neighbours.build()
-            build_seconds = time.perf_counter() - start
         for name, pairs in drawn.items():
             find = partial(neighbours.find, pairs.drawn, other_than=pairs.anchor)
             spent, found = least_cpu_seconds(lambda _, find=find: find(), 3), find()  # type: ignore[misc]

@@ -8,7 +8,7 @@ import click
 
 from ident3d.cli import Commands
 from ident3d.commands.options import Sectioned, dataset_argument, option, options, recipe_of, recipe_options, show
-from ident3d.commands.parameters import Names, Numbers
+from ident3d.commands.parameters import names, numbers
 
 
 # Each measurement is imported by its own command: some need bpy, others torch or FAISS.
@@ -37,7 +37,7 @@ def classes(as_json: bool, **given: Any) -> None:
 @bench.command(cls=Sectioned)
 @recipe_options
 @options(
-    option("--worker-counts", type=Numbers(int), default="1,2", help="Numbers of workers to compare."),
+    option("--worker-counts", type=numbers(int), default="1,2", help="Numbers of workers to compare."),
     option("--images-per-worker", default=60, help="Images that each worker renders."),
     option("--compare", is_flag=True, help="Compare with plain processes, and with the workers of a scheduler."),
     "--json",
@@ -120,7 +120,7 @@ def mixing(as_json: bool, **given: Any) -> None:
 @bench.command()
 @options(
     option("--scenes", default=8, help="How many scenes to render in every preset."),
-    option("--qualities", type=Names(), default="reference,standard,draft", help="The presets to compare."),
+    option("--qualities", type=names(), default="reference,standard,draft", help="The presets to compare."),
     option("--size", default=224),
     option(
         "--pictures",

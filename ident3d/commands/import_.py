@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from ident3d.commands.options import option, options, show
-from ident3d.commands.parameters import FILE, FOLDER, Assignment, Names
+from ident3d.commands.parameters import FILE, FOLDER, assignment, names
 from ident3d.errors import UserError
 
 NO_LATENTS = "none"
@@ -33,7 +33,7 @@ NO_LATENTS = "none"
     "--names",
     option(
         "--kinds",
-        type=Names(),
+        type=names(),
         show_default="box",
         help="Kinds of the latents, separated by commas: box, periodic (in radians) or categorical.",
     ),
@@ -43,7 +43,7 @@ NO_LATENTS = "none"
         "--column",
         multiple=True,
         metavar="NAME=FILE",
-        type=Assignment("frame=frames.npy", Path),
+        type=assignment("frame=frames.npy", Path),
         help="A whole number for each image, a .npy file: sequence, frame or environment; repeatable.",
     ),
     option("--images-per-chunk", default=1, help="Compress so many images together: 32 suits black and white ones."),

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from ident3d.commands.options import LOSS, Sectioned, option, options, settings_of, show
-from ident3d.commands.parameters import NumberOr, Numbers
+from ident3d.commands.parameters import number_or, numbers
 
 
 @click.command(cls=Sectioned)
@@ -25,8 +25,8 @@ from ident3d.commands.parameters import NumberOr, Numbers
     option("--sigma", default=0.05),
     option("--cond-p", default=3.0),
     option("--kappa", default=1.0),
-    option("--lambda", "lambdas", multiple=True, type=Numbers()),
-    option("--hard-lambda", "hard", metavar="Λ", type=Numbers(), default=(),
+    option("--lambda", "lambdas", multiple=True, type=numbers()),
+    option("--hard-lambda", "hard", metavar="Λ", type=numbers(), default=(),
            help="Precision Λ with which each anchor's hard negatives are drawn."),
     option("--hard-count", default=8, help="Hard negatives of each anchor."),
     section="Pairs",
@@ -35,7 +35,7 @@ from ident3d.commands.parameters import NumberOr, Numbers
     option("--encoder", default="papers"),
     option("--whiten", is_flag=True, help="Give the encoder observations of mean 0 and covariance 1."),
     "--space",
-    option("--bound", type=NumberOr("match"), default="1"),
+    option("--bound", type=number_or("match"), default="1"),
     "--radius",
     "--learnable/--fixed",
     option("--dtype", default="fp32"),

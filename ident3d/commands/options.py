@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ident3d.commands.parameters import FILE, FOLDER, Names, StoreOrPath
+from ident3d.commands.parameters import FILE, FOLDER, StoreOrPath, names
 from ident3d.machine import untried
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -88,7 +88,7 @@ share("--fix", "fixes", multiple=True, metavar="LATENT=VALUE",
 share("--do", "interventions", multiple=True, metavar="NAME=VALUE",
       help="Intervene on the causal graph: a latent at a raw value, class=Hare, or a latent drawn anew, as in "
            "'x ~ normal(0.2, 0.3)'; repeatable.")
-share("--classes", type=Names(), show_default="all",
+share("--classes", type=names(), show_default="all",
       help="Only these classes of the causal scene, separated by commas.")
 share("--graph", type=FILE, show_default="the published graph",
       help="Causal graph to use instead, a TOML file; `ident3d graph --toml` prints one to start from.")
@@ -97,7 +97,7 @@ share("--render-device", "device", default="cpu",
 share("--latents", type=FILE,
       help="Latents, a .npy file with one row per image; render takes raw ones, and the class as a last column.")
 
-share("--names", type=Names(), help="Names of the latents, separated by commas.")
+share("--names", type=names(), help="Names of the latents, separated by commas.")
 share("--class-file", type=FILE, help="Class of each sample, a .npy file of one number or name each.")
 
 # which image goes with which
@@ -157,7 +157,7 @@ share("--log-every", type=int, help="Steps between lines of the log.")
 share("--resume", is_flag=True, help="Continue where the same command stopped.")
 share("--allow-same", is_flag=True,
       help="Allow training on a test set and scoring on training images; the result is labelled.")
-share("--metrics", type=Names("default", "all"), default="default",
+share("--metrics", type=names("default", "all"), default="default",
       help="Scores: default, all, or names separated by commas.")
 
 # benchmarks

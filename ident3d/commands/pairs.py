@@ -6,14 +6,14 @@ from typing import Any
 import click
 
 from ident3d.commands.options import dataset_argument, next_to, option, options, print_warnings, show
-from ident3d.commands.parameters import NumberOr
+from ident3d.commands.parameters import number_or
 
 
 @click.command()
 @dataset_argument
 @options(
     "--cond",
-    option("--sigma", type=NumberOr("none"), default="0.1"),
+    option("--sigma", type=number_or("none"), default="0.1"),
     option("--cond-p", "p", default=3.0),
     "--kappa",
     option("--lambda", "precision", type=float),

@@ -24,75 +24,50 @@ class StoreOrPath(click.Path):
 
 
 class Words(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
-    """A type whose errors are one sentence that names the option and an example."""
+    """A word that `read` reads. If it raises ValueError, the error says in one sentence what the option takes."""
 
-    def error(self, param: click.Parameter | None, takes: str, value: str) -> UserError:
-        return UserError(f"{param.opts[0] if param else 'This'} takes {takes}, not {value!r}.")
+    def __init__(self, name: str, read: Callable[[str], Any], takes: str) -> None:
+        self.name, self.read, self.takes = name, read, takes
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        # Click converts defaults as well, which are read already.
+        if not isinstance(value, str):
+            return value
+        try:
+            return self.read(value)
+        except ValueError:
+            option, form = (param.opts[0], param.metavar) if param else ("This", None)
+            raise UserError(f"{option} takes {self.takes.format(form=form)}, not {value!r}.") from None
 
 
-class Names(Words):
+def names(*alone: str) -> Words:
     """Names separated by commas, as a tuple; a word of `alone` is given on as it is."""
-
-    name = "names"
-
-    def __init__(self, *alone: str) -> None:
-        self.alone = alone
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | tuple[str, ...]:
-        if not isinstance(value, str) or value in self.alone:
-            return value  # type: ignore[no-any-return]
-        return tuple(part.strip() for part in value.split(","))
+    return Words("names", lambda text: text if text in alone else tuple(map(str.strip, text.split(","))), "names")
 
 
-class Numbers(Words):
+def numbers(kind: type[int] | type[float] = float) -> Words:
     """Numbers separated by commas, as a tuple; whole ones if `kind` is int."""
-
-    name = "numbers"
-
-    def __init__(self, kind: type[int] | type[float] = float) -> None:
-        self.kind = kind
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
-        try:
-            # Click converts defaults as well, which are tuples already.
-            return tuple(map(self.kind, value.split(","))) if isinstance(value, str) else value
-        except ValueError:
-            numbers = "whole numbers" if self.kind is int else "numbers"
-            raise self.error(param, f"{numbers} separated by commas, such as 0,1,2", value) from None
+    what = "whole numbers" if kind is int else "numbers"
+    takes = f"{what} separated by commas, such as 0,1,2"
+    return Words("numbers", lambda text: tuple(map(kind, text.split(","))), takes)
 
 
-class NumberOr(Words):
+def number_or(word: str) -> Words:
     """A number, or one word that stands for None."""
-
-    name = "number"
-
-    def __init__(self, word: str) -> None:
-        self.word = word
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | None:
-        try:
-            return None if value == self.word else float(value)
-        except ValueError:
-            raise self.error(param, f"a number, or {self.word}", value) from None
+    return Words("number", lambda text: None if text == word else float(text), f"a number, or {word}")
 
 
-class Assignment(Words):
+def assignment(example: str, value: Callable[[str], Any], key: Callable[[str], Any] = str) -> Words:
     """NAME=VALUE as (name, value), each part read by its own function; `example` goes into the error."""
 
-    name = "assignment"
-
-    def __init__(self, example: str, value: Callable[[str], Any], key: Callable[[str], Any] = str) -> None:
-        self.example, self.value, self.key = example, value, key
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, Any]:
+    def read(text: str) -> tuple[Any, Any]:
         # An empty value is left to the function that reads it.
-        name, sign, text = (part.strip() for part in value.partition("="))
-        try:
-            if name and sign:
-                return self.key(name), self.value(text)
-        except ValueError:
-            pass
-        raise self.error(param, f"{param.metavar if param else 'NAME=VALUE'}, such as {self.example}", value)
+        name, sign, rest = map(str.strip, text.partition("="))
+        if not (name and sign):
+            raise ValueError
+        return key(name), value(rest)
+
+    return Words("assignment", read, f"{{form}}, such as {example}")
 
 
 def json_or_text(text: str) -> Any:

@@ -17,7 +17,7 @@ from ident3d.commands.options import (
     recipe_options,
     show,
 )
-from ident3d.commands.parameters import FILE, Assignment, StoreOrPath, json_or_text
+from ident3d.commands.parameters import FILE, StoreOrPath, assignment, json_or_text
 from ident3d.machine import untried
 
 cluster_options = options(
@@ -29,7 +29,7 @@ cluster_options = options(
            help=f"Start workers by slurm, pbs, sge, lsf or k8s{untried('pbs', 'lsf', 'k8s')}."),
     option("--jobs", type=int, help="With --cluster: how many jobs, of one render process each."),
     option("--cluster-option", "cluster_settings", multiple=True, metavar="NAME=VALUE",
-           type=Assignment("walltime=08:00:00", json_or_text),
+           type=assignment("walltime=08:00:00", json_or_text),
            help="With --cluster: an option of its Dask class, as in walltime=08:00:00; repeatable."),
     section="Cluster",
 )  # fmt: skip

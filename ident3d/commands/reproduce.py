@@ -6,17 +6,17 @@ from typing import Any
 import click
 
 from ident3d.commands.options import option, options, show
-from ident3d.commands.parameters import Names, Numbers
+from ident3d.commands.parameters import names, numbers
 
 
 @click.command()
 @click.argument("experiment")
 @options(
     option("--profile", default="mini", help="Profile: paper (full size), or mini (for a CPU)."),
-    option("--rows", multiple=True, metavar="ROW", type=Names(), show_default="all",
+    option("--rows", multiple=True, metavar="ROW", type=names(), show_default="all",
            help="Only these rows, separated by commas; repeatable."),
-    option("--seeds", type=Numbers(int), default="0", help="Seeds, separated by commas."),
-    option("--variant", "variants", multiple=True, type=Names(), show_default="all",
+    option("--seeds", type=numbers(int), default="0", help="Seeds, separated by commas."),
+    option("--variant", "variants", multiple=True, type=names(), show_default="all",
            help="Only this variant of the profile; repeatable."),
     option("--validation", is_flag=True, help="Score on images for tuning instead of the test set's."),
     "--workers",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ident3d.commands.options import option, options, show
-from ident3d.commands.parameters import FILE, Assignment, Numbers
+from ident3d.commands.parameters import FILE, assignment, numbers
 from ident3d.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ def columns(text: str) -> list[int]:
     option("--codes", type=FILE, required=True, help="Codes to score, a .npy file of shape (samples, codes)."),
     "--metrics",
     "--class-file",
-    option("--discrete", type=Numbers(int), show_default="integers of few values",
+    option("--discrete", type=numbers(int), show_default="integers of few values",
            help="Columns of discrete latents, such as 0,3."),
-    option("--periodic", multiple=True, metavar="COLUMN=PERIOD", type=Assignment("3=2", float, int),
+    option("--periodic", multiple=True, metavar="COLUMN=PERIOD", type=assignment("3=2", float, int),
            help="A periodic latent, such as 3=2; repeatable."),
     option("--code-period", type=float, help="Period of the codes, if they are angles: adds circular correlation."),
-    option("--block", "blocks", multiple=True, metavar="NAME=COLUMNS", type=Assignment("content=0,1,2", columns),
+    option("--block", "blocks", multiple=True, metavar="NAME=COLUMNS", type=assignment("content=0,1,2", columns),
            help="A block of latents, such as content=0,1,2; repeatable."),
     "--names",
     option("--bootstrap", default=0, metavar="RESAMPLES", help="Add intervals from this many resamples, say 1000."),

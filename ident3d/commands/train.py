@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from ident3d.commands.options import LOSS, Sectioned, option, options, settings_of, show
-from ident3d.commands.parameters import NumberOr, StoreOrPath
+from ident3d.commands.parameters import StoreOrPath, number_or
 from ident3d.machine import untried
 
 
@@ -37,7 +37,7 @@ from ident3d.machine import untried
     option("--encoder", default="resnet18"),
     option("--dim", show_default="as many as latents vary"),
     "--space",
-    option("--bound", type=NumberOr("auto"), default="auto"),
+    option("--bound", type=number_or("auto"), default="auto"),
     "--radius",
     "--learnable/--fixed",
     option("--dtype", default="auto"),

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from ident3d.commands.options import Sectioned, option, options, recipe_of, recipe_options
-from ident3d.commands.parameters import Numbers
+from ident3d.commands.parameters import numbers
 
 
 @click.command(cls=Sectioned)
@@ -14,7 +14,7 @@ from ident3d.commands.parameters import Numbers
     option("--out", default=Path("traverse.png")),
     option("--values", "steps", type=int, show_default="7, or 2 in a scene with classes",
            help="Number of values of each latent, from -1 to 1."),
-    option("--base", type=Numbers(), show_default="all 0",
+    option("--base", type=numbers(), show_default="all 0",
            help="Raw latents of the image that is varied, separated by commas."),
 )  # fmt: skip
 @recipe_options

@@ -1,6 +1,6 @@
 """Identified up to a map of a whole block: how well each block of latents can be read from the codes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ident3d.errors import UserError, check_known
-from ident3d.metrics.inputs import Floats, pair, varies
-from ident3d.metrics.kernel import kernel_ridge_r2
-from ident3d.metrics.linear import linear_r2
+from ident3d.metrics.inputs import Floats, pair, rows_to_use, varies
+from ident3d.metrics.kernel import KernelRidgeR2, kernel_ridge_r2
+from ident3d.metrics.linear import LinearR2, linear_r2
 from ident3d.metrics.result import Score
 
 Regressor = Literal["kernel", "linear"]
@@ -69,6 +69,7 @@ def block_identifiability(
         >>> found.blocks, found.matrix[:, 0].round(1).clip(0).tolist()
         (('content', 'style'), [1.0, 0.0])
     """
+    held_out = rows_to_use(z, h, test, split=test is None, seed=seed)
     latents, codes = pair(z, h)
     check_known("regressor", regressor, get_args(Regressor))
     rows = block_columns(blocks, latents.shape[1])
@@ -78,16 +79,12 @@ def block_identifiability(
     used = used[varies(latents)[used]]
     if used.size == 0:
         raise UserError("Every latent of the blocks is constant, so there is nothing to identify.")
-    test_z, test_h = (None, None) if test is None else pair(*test, names=("test latents", "test codes"))
+    fit: Callable[..., KernelRidgeR2 | LinearR2] = kernel_ridge_r2 if regressor == "kernel" else linear_r2
     per_latent = np.full((latents.shape[1], len(parts)), np.nan)
     for c, columns in enumerate(parts.values()):
-        held = None if test_z is None or test_h is None else (test_z[:, used], test_h[:, columns])
-        if regressor == "kernel":
-            result = kernel_ridge_r2(latents[:, used], codes[:, columns], test=held, seed=seed).per_latent
-        else:
-            split = test is None
-            result = linear_r2(latents[:, used], codes[:, columns], split=split, test=held, seed=seed).per_latent
-        per_latent[used, c] = result
+        unseen = held_out.z[:, used], held_out.h[:, columns]
+        found = fit(held_out.z_fit[:, used], held_out.h_fit[:, columns], test=unseen, seed=seed)
+        per_latent[used, c] = found.per_latent
     matrix = np.array([_mean(per_latent[columns]) for columns in rows.values()])
     return BlockR2(float(matrix[0, 0]), tuple(rows), tuple(parts), matrix, per_latent)
 

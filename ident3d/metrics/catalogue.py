@@ -47,7 +47,7 @@ class ScoreEntry:
 
     compute: Callable[[Data], Score]
     up_to: str
-    default: bool = False
+    default: bool = True
     halved: bool = False
 
 
@@ -82,82 +82,81 @@ def _given(value: Any, what: str) -> Any:
 
 
 CATALOGUE: dict[str, ScoreEntry] = {
-    "linear_r2": ScoreEntry(lambda a: linear_r2(a.z, a.h), "an affine map", default=True),
+    "linear_r2": ScoreEntry(lambda a: linear_r2(a.z, a.h), "an affine map"),
     "linear_r2_held_out": ScoreEntry(
-        lambda a: linear_r2(a.z, a.h, split=True, seed=a.seed),
-        "an affine map, on other rows",
-        default=True,
-        halved=True,
+        lambda a: linear_r2(a.z, a.h, split=True, seed=a.seed), "an affine map, on other rows", halved=True
     ),
-    "affine_residual": ScoreEntry(lambda a: affine_residual(a.z, a.h), "an affine map (0 is perfect)", default=True),
+    "affine_residual": ScoreEntry(lambda a: affine_residual(a.z, a.h), "an affine map (0 is perfect)"),
     "orthogonal_residual": ScoreEntry(
-        lambda a: orthogonal_residual(a.z, a.h), "rotation, reflection, one scale (0 is perfect)", default=True
+        lambda a: orthogonal_residual(a.z, a.h), "rotation, reflection, one scale (0 is perfect)"
     ),
-    "mcc_pearson": ScoreEntry(lambda a: mcc(a.z, a.h), "permutation, scale, sign, shift", default=True),
-    "mcc_spearman": ScoreEntry(
-        lambda a: mcc(a.z, a.h, correlation="spearman"), "permutation, monotone map of each", default=True
-    ),
+    "mcc_pearson": ScoreEntry(lambda a: mcc(a.z, a.h), "permutation, scale, sign, shift"),
+    "mcc_spearman": ScoreEntry(lambda a: mcc(a.z, a.h, correlation="spearman"), "permutation, monotone map of each"),
     "mcc_kernel": ScoreEntry(
-        lambda a: mcc(a.z, a.h, correlation="kernel", seed=a.seed), "permutation, any smooth map of each", halved=True
+        lambda a: mcc(a.z, a.h, correlation="kernel", seed=a.seed),
+        "permutation, any smooth map of each",
+        halved=True,
+        default=False,
     ),
     "kernel_ridge_r2": ScoreEntry(
-        lambda a: kernel_ridge_r2(a.z, a.h, seed=a.seed), "any smooth map, on other rows", default=True, halved=True
+        lambda a: kernel_ridge_r2(a.z, a.h, seed=a.seed), "any smooth map, on other rows", halved=True
     ),
     "periodic_r2": ScoreEntry(
         lambda a: periodic_r2(_in_turns(a), a.h, period=1, split=True, seed=a.seed),
         "a linear map of each circle, on other rows",
-        default=True,
         halved=True,
     ),
     "circular_correlation": ScoreEntry(
         lambda a: circular_correlation(_in_turns(a), _code_turns(a), period=1),
         "permutation, turn and reflection of each circle",
-        default=True,
     ),
     "block_r2": ScoreEntry(
         lambda a: block_identifiability(
             a.z, a.h, blocks=_given(a.blocks, "blocks"), code_blocks=a.code_blocks, seed=a.seed
         ),
         "a smooth map of the first block",
-        default=True,
         halved=True,
     ),
     "class_accuracy": ScoreEntry(
         lambda a: class_accuracy(_given(a.classes, "classes"), a.h, seed=a.seed),
         "linear separation of the classes",
-        default=True,
         halved=True,
     ),
     "augmentation_readout": ScoreEntry(
         lambda a: augmentation_readout(_given(a.augmentations, "augmentations"), a.h, seed=a.seed),
         "(0: invariant to the augmentation)",
-        default=True,
         halved=True,
     ),
-    "mig": ScoreEntry(lambda a: mig(a.z, a.h, kinds=a.kinds), "permutation, any map of each", default=True),
-    "modularity": ScoreEntry(
-        lambda a: modularity(a.z, a.h, kinds=a.kinds), "one factor per code, any map", default=True
-    ),
-    "sap": ScoreEntry(lambda a: sap(a.z, a.h, kinds=a.kinds), "permutation, scale, sign, shift", default=True),
+    "mig": ScoreEntry(lambda a: mig(a.z, a.h, kinds=a.kinds), "permutation, any map of each"),
+    "modularity": ScoreEntry(lambda a: modularity(a.z, a.h, kinds=a.kinds), "one factor per code, any map"),
+    "sap": ScoreEntry(lambda a: sap(a.z, a.h, kinds=a.kinds), "permutation, scale, sign, shift"),
     "sap_discrete": ScoreEntry(
         lambda a: sap_discrete(a.z, a.h, kinds=a.kinds, seed=a.seed),
         "permutation, linear separation by each code",
         halved=True,
+        default=False,
     ),
     "explicitness": ScoreEntry(
         lambda a: explicitness(a.z, a.h, kinds=a.kinds, seed=a.seed),
         "linear separation of the levels (chance 0.5)",
         halved=True,
+        default=False,
     ),
-    "dci": ScoreEntry(lambda a: dci(a.z, a.h, kinds=a.kinds, seed=a.seed), "one factor per code, any map", halved=True),
+    "dci": ScoreEntry(
+        lambda a: dci(a.z, a.h, kinds=a.kinds, seed=a.seed), "one factor per code, any map", halved=True, default=False
+    ),
     "infomec": ScoreEntry(
-        lambda a: infomec(a.z, a.h, kinds=a.kinds, seed=a.seed), "one factor per code, any map (InfoM of InfoMEC)"
+        lambda a: infomec(a.z, a.h, kinds=a.kinds, seed=a.seed),
+        "one factor per code, any map (InfoM of InfoMEC)",
+        default=False,
     ),
-    "irs": ScoreEntry(lambda a: irs(a.z, a.h, kinds=a.kinds), "one factor per code, any map"),
+    "irs": ScoreEntry(lambda a: irs(a.z, a.h, kinds=a.kinds), "one factor per code, any map", default=False),
     "beta_vae": ScoreEntry(
-        lambda a: beta_vae_score(a.z, a.h, kinds=a.kinds, seed=a.seed), "a linear sign of the shared factor"
+        lambda a: beta_vae_score(a.z, a.h, kinds=a.kinds, seed=a.seed),
+        "a linear sign of the shared factor",
+        default=False,
     ),
     "factor_vae": ScoreEntry(
-        lambda a: factor_vae_score(a.z, a.h, kinds=a.kinds, seed=a.seed), "one factor per code, any map"
+        lambda a: factor_vae_score(a.z, a.h, kinds=a.kinds, seed=a.seed), "one factor per code, any map", default=False
     ),
 }

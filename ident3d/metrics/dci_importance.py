@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import entr
 from sklearn import ensemble
 
 from ident3d.errors import UserError, check_known
@@ -140,8 +141,7 @@ def concentration(importance: ArrayLike) -> tuple[float, Floats]:
     total = table.sum(axis=1, keepdims=True)
     share = np.divide(table, total, out=np.zeros_like(table), where=total > 0)
     # 0 log 0 counts as 0: a code that does not matter adds nothing to the entropy.
-    logs = np.log(share, out=np.zeros_like(share), where=share > 0)
-    per_row = np.where(total[:, 0] > 0, 1 + (share * logs).sum(axis=1) / np.log(table.shape[1]), 0)
+    per_row = np.where(total[:, 0] > 0, 1 - entr(share).sum(axis=1) / np.log(table.shape[1]), 0)
     per_row = np.clip(per_row, 0, 1)
     weight = total[:, 0] / total.sum() if total.sum() > 0 else np.zeros(len(total))
     return float(weight @ per_row), per_row

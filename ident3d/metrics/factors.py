@@ -39,9 +39,11 @@ def is_periodic(kind: Kind) -> bool:
     return not isinstance(kind, str)
 
 
-def angles(column: Floats, period: float) -> Floats:
-    """A periodic column in radians: 2π x / period."""
-    return np.asarray(column * (2 * np.pi / period))
+def angles(values: Floats, period: float) -> Floats:
+    """Periodic values in radians: 2π x / period."""
+    if not (np.isfinite(period) and period > 0):
+        raise UserError(f"A period is a positive number; it is {period!r}.")
+    return np.asarray(values * (2 * np.pi / period))
 
 
 def circle(column: Floats, period: float) -> Floats:

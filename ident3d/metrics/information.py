@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import entr, rel_entr
 
 from ident3d.errors import UserError
 from ident3d.metrics.factors import CODE_BINS, FACTOR_BINS, Binning, Kind, bins_of, levels_of
@@ -147,13 +148,12 @@ def mutual_information(codes: Integers, levels: Integers) -> tuple[Floats, Float
     offset = np.arange(d) * (width * height)
     cells = levels * height + offset
     information = np.empty((d, codes.shape[1]))
-    entropy = np.array([_entropy(np.bincount(column) / rows) for column in levels.T])
+    entropy = np.array([entr(np.bincount(column) / rows).sum() for column in levels.T])
     for j, code in enumerate(codes.T):
         joint = np.bincount((cells + code[:, None]).ravel(), minlength=d * width * height).reshape(d, width, height)
         probability = joint / rows
         expected = probability.sum(axis=2, keepdims=True) * probability.sum(axis=1, keepdims=True)
-        ratio = np.divide(probability, expected, out=np.ones_like(probability), where=joint > 0)
-        information[:, j] = (probability * np.log(ratio)).sum(axis=(1, 2))
+        information[:, j] = rel_entr(probability, expected).sum(axis=(1, 2))
     # Independent and constant columns leave round-off, which modularity would divide by.
     information[information < 1e-12] = 0
     return information, entropy
@@ -164,8 +164,3 @@ def _information(
 ) -> tuple[Floats, Floats]:
     latents, codes = pair(z, h)
     return mutual_information(bins_of(codes, bins, binning), levels_of(latents, kinds, factor_bins, binning))
-
-
-def _entropy(probability: Floats) -> float:
-    positive = probability[probability > 0]
-    return float(max(-(positive * np.log(positive)).sum(), 0.0))

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ident3d.errors import UserError, check_known
+from ident3d.errors import check_known
 from ident3d.metrics.correlation import Mcc, correlation_matrix, match_codes
 from ident3d.metrics.factors import Kind, angles, circle, is_periodic
 from ident3d.metrics.inputs import Floats, mean_over_varying, pair, rows_to_use, standardized, varies
@@ -61,7 +61,7 @@ def circular_correlation(
         1.0
     """
     latents, codes = pair(z, h)
-    a, b = _checked_angles(latents, period), _checked_angles(codes, period if code_period is None else code_period)
+    a, b = angles(latents, period), angles(codes, period if code_period is None else code_period)
     check_known("convention", convention, get_args(Circular))
     moving, alive = varies(latents), varies(codes)
     matrix = _fisher_lee(a, b) if convention == "fisher-lee" else _jammalamadaka(a, b)
@@ -106,8 +106,7 @@ def periodic_r2(
     rows = rows_to_use(z, h, test, split, seed)
     # An angle jumps at the end of its period, which no linear map can follow; its point on the circle does not.
     if code_period is not None:
-        embed = [_on_circles(codes, code_period) for codes in (rows.h_fit, rows.h)]
-        rows = rows._replace(h_fit=embed[0], h=embed[1])
+        rows = rows._replace(h_fit=_on_circles(rows.h_fit, code_period), h=_on_circles(rows.h, code_period))
     rows.check_fit("Periodic R²")
     weights, offset = affine_map(_on_circles(rows.z_fit, period), rows.h_fit)
     true = _on_circles(rows.z, period)
@@ -154,13 +153,6 @@ def _jammalamadaka(a: Floats, b: Floats) -> Floats:
     return np.asarray(np.divide(left.T @ right, bottom, out=np.zeros_like(bottom), where=bottom > 1e-12 * len(a)))
 
 
-def _checked_angles(columns: Floats, period: float) -> Floats:
-    if not (np.isfinite(period) and period > 0):
-        raise UserError(f"A period is a positive number; it is {period!r}.")
-    return angles(columns, period)
-
-
 def _on_circles(columns: Floats, period: float) -> Floats:
     """(N, d) -> (N, 2d): cosine and sine of each column side by side."""
-    angle = _checked_angles(columns, period)
-    return np.asarray(np.stack([np.cos(angle), np.sin(angle)], axis=2).reshape(len(columns), -1))
+    return np.hstack([circle(column, period) for column in columns.T])

@@ -74,17 +74,13 @@ def bootstrap(
     # Units of each side's widest column: no score here depends on a common scale of the codes or of the latents.
     spread = np.concatenate([scale / scale.max() for scale in (_deviations(codes), _deviations(latents[:, moving]))])
     columns = standardized(np.hstack([codes, latents[:, moving]])).columns
-    by_rank = {name: name == "mcc_spearman" for name in scores}
-    covariance: dict[bool, Floats] = {}
     # Values and ranks are resampled once each, and every score reads the same resamples.
-    for ranks in set(by_rank.values()):
-        draw = rank_covariances if ranks else covariances
-        covariance[ranks] = np.concatenate(list(draw(columns, resamples, seed)))
-    result = {}
-    for name in scores:
-        headline, per_latent = STATISTICS[name](covariance[by_rank[name]], codes.shape[1], spread)
-        result[name] = _interval(headline, per_latent, moving, level)
-    return result
+    of_score = {name: rank_covariances if name == "mcc_spearman" else covariances for name in scores}
+    drawn = {of: np.concatenate(list(of(columns, resamples, seed))) for of in set(of_score.values())}
+    return {
+        name: _interval(*STATISTICS[name](drawn[of], codes.shape[1], spread), moving, level)
+        for name, of in of_score.items()
+    }
 
 
 def bootstrap_predictions(

@@ -109,7 +109,8 @@ def score(
         raise UserError(f"A period is a positive number; code_period is {code_period!r}.")
     data = Data(latents, codes, checked, classes, blocks, code_blocks, augmentations, code_period, seed)
     scores: dict[str, Score] = {}
-    left_out = {name: "not a default; ask for it by name or for all scores" for name in CATALOGUE if name not in chosen}
+    not_chosen = set[str]() if named else CATALOGUE.keys() - chosen
+    left_out = {name: "not a default; ask for it by name or for all scores" for name in CATALOGUE if name in not_chosen}
     cpu_seconds: dict[str, float] = {}
     # The report's picture shows this matching, also if MCC is not among the scores.
     matching = mcc(latents, codes)
@@ -137,8 +138,6 @@ def score(
         "versions": installed_versions(("ident3d", "numpy", "scipy", "scikit-learn")),
     }
     intervals = _intervals(data, scores, resamples, level) if resamples else {}
-    if named:
-        left_out = {}
     return Report(scores, intervals, left_out, matching, names, settings, cpu_seconds)
 
 

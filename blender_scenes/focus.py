@@ -39,8 +39,7 @@ class Rectangle(NamedTuple):
 def transform(points: Array, matrix: Array) -> Array:
     """Return points @ matrix, (N, 3) by (3, K)."""
     # This does not go through NumPy's BLAS, whose idle threads would spin through a whole render.
-    product: Array = np.einsum("ij,jk->ik", points, matrix)
-    return product
+    return np.asarray(np.einsum("ij,jk->ik", points, matrix))
 
 
 def project(points: Array, camera: Array, focal: float, size: int) -> Array:
@@ -58,8 +57,7 @@ def shadow(points: Array, light: Array, ground: float) -> Array | None:
     fall = points[:, 2] - light[2]
     if fall.max() >= 0 or points[:, 2].min() < ground:
         return None
-    cast: Array = light + (points - light) * ((ground - light[2]) / fall)[:, None]
-    return cast
+    return np.asarray(light + (points - light) * ((ground - light[2]) / fall)[:, None])
 
 
 def boxes(

@@ -110,8 +110,7 @@ def blocks_drawn(count: int, dim: int, generator: np.random.Generator) -> Iterat
 def columns_drawn(count: int, dim: int, generator: np.random.Generator) -> Float64:
     """Return `count` matrices (dim, dim), uniform in (-1, 1), each column divided by its length."""
     drawn = generator.uniform(-1, 1, (count, dim, dim))
-    columns: Float64 = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
-    return columns
+    return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
 
 
 def mixing_named(name: str, dim: int, *, seed: int = 0) -> nn.Module:

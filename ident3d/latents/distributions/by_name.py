@@ -15,6 +15,7 @@ from ident3d.latents.distributions.spaces import Box, Circle, Part, Product, Spa
 from ident3d.latents.distributions.special import Array, constant
 
 CONDITIONALS: Final = ("normal", "laplace", "gennorm", "uniform", "vmf", "rejected_normal")
+FAMILIES: Final[dict[str, Family]] = {"normal": Normal(), "laplace": Laplace(), "uniform": Window()}
 MARGINALS: Final = ("uniform", "normal", "laplace", "gennorm", "vmf")
 
 
@@ -109,7 +110,9 @@ def _on_factor(
                 f"The conditional {name} lives on the sphere; elsewhere choose normal, laplace, gennorm or uniform."
             )
         if name == "vmf":
-            return c.VonMisesFisher(space, _not_negative("kappa", kappa))
+            if kappa is None or not 0 <= kappa < math.inf:
+                raise UserError(f"The conditional vmf needs a concentration kappa of at least 0, not {kappa}.")
+            return c.VonMisesFisher(space, float(kappa))
         if precision is None:
             raise UserError("The conditional rejected_normal needs its precision Λ.")
         return c.RejectedNormal(space, precision, _positive("threshold", threshold))
@@ -122,14 +125,7 @@ def _on_factor(
         raise UserError(f"The conditional {name} needs its width sigma.")
     # A scale of 0 marks a coordinate that stays.
     scale = tuple(width if k in moving else 0.0 for k, width in enumerate(widths))
-    return c.Coordinatewise(space, _family(name, p), scale)
-
-
-def _family(name: str, p: float) -> Family:
-    if name == "gennorm":
-        return GeneralizedNormal(float(p))
-    plain: dict[str, Family] = {"normal": Normal(), "laplace": Laplace(), "uniform": Window()}
-    return plain[name]
+    return c.Coordinatewise(space, GeneralizedNormal(float(p)) if name == "gennorm" else FAMILIES[name], scale)
 
 
 @dataclass(frozen=True)
@@ -215,10 +211,4 @@ def _positive(name: str, value: float) -> float:
     # Beyond these float32 can no longer divide by it.
     if not 1e-30 <= value <= 1e30:
         raise UserError(f"{name} must be positive, and between 1e-30 and 1e30, not {value:g}.")
-    return float(value)
-
-
-def _not_negative(name: str, value: float | None) -> float:
-    if value is None or not 0 <= value < math.inf:
-        raise UserError(f"The conditional vmf needs a concentration {name} of at least 0, not {value}.")
     return float(value)

@@ -23,16 +23,14 @@ def relative_density(p: Marginal, z: Float64) -> Float64:
         return np.ones(len(z))
     if isinstance(made, VonMisesFisher):
         cosine: Float64 = z @ np.array(made.space.centre)
-        density: Float64 = np.exp(made.kappa * cosine - _log_mean_exp(made.space.dim, made.kappa))
-        return density
+        return np.asarray(np.exp(made.kappa * cosine - _log_mean_exp(made.space.dim, made.kappa)))
     if isinstance(made, Coordinatewise) and isinstance(made.space, Box):
         box, scale = made.space, np.array(made.scale)
         # All coordinates are independent around the centre, so the ratio is a product.
         centre = np.array(box.centre)
         within = made.family.mass((box.high - centre) / scale)
         ratio = made.family.density((z - centre) / scale) / (scale * within) * (box.high - box.low)
-        product: Float64 = ratio.prod(axis=1)
-        return product
+        return np.asarray(ratio.prod(axis=1))
     raise UserError("The distance to uniform is known for marginals on the box, and for vmf and uniform on the sphere.")
 
 

@@ -32,8 +32,7 @@ def difference_cdf(conditional: Conditional, differences: ArrayLike, anchors: Ar
 def expected_abs_difference(conditional: Conditional, anchors: ArrayLike | None = None) -> Float64:
     """E|z̃_k - z_k| = ∫ P(|z̃_k - z_k| > δ) dδ for every dimension k."""
     if not _on_a_line(conditional):
-        mean: Float64 = _drawn(conditional, anchors).mean(axis=0)
-        return mean
+        return np.asarray(_drawn(conditional, anchors).mean(axis=0))
     means = []
     for k in range(conditional.space.dim):
         grid = _grid(conditional, k)
@@ -52,8 +51,7 @@ def _line_cdf(conditional: Coordinatewise, k: int, delta: Float64, anchors: Arra
     if scale == 0:
         return np.where(delta >= 0, 1.0, 0.0)
     if not isinstance(space, Box):
-        cdf: Float64 = mass(delta / scale)
-        return cdf
+        return np.asarray(mass(delta / scale))
     middle = (np.arange(ANCHORS) + 0.5) / ANCHORS
     z = space.low + (space.high - space.low) * middle
     if anchors is not None:
@@ -62,8 +60,7 @@ def _line_cdf(conditional: Coordinatewise, k: int, delta: Float64, anchors: Arra
     up, down = (space.high - z) / scale, (z - space.low) / scale
     step = delta[:, None] / scale
     inside: Float64 = (mass(np.minimum(step, up)) + mass(np.minimum(step, down))) / (mass(up) + mass(down))
-    mean: Float64 = inside.mean(axis=1)
-    return mean
+    return np.asarray(inside.mean(axis=1))
 
 
 def _grid(conditional: Coordinatewise, k: int, points: int = 2001) -> Float64:
@@ -72,16 +69,14 @@ def _grid(conditional: Coordinatewise, k: int, points: int = 2001) -> Float64:
     reach = float(conditional.family.quantile(np.array(1 - 1e-12))) * conditional.scale[k]
     if isinstance(conditional.space, Box):
         reach = min(reach, conditional.space.high - conditional.space.low)
-    grid: Float64 = np.linspace(0, 1, points) ** 2 * reach
-    return grid
+    return np.asarray(np.linspace(0, 1, points) ** 2 * reach)
 
 
 def _drawn(conditional: Conditional, anchors: ArrayLike | None) -> Float64:
     uniform = uniforms(np.random.default_rng(0))
     z = _uniform_points(conditional.space) if anchors is None else np.asarray(anchors, np.float64)
     z = np.resize(z, (max(DRAWS, len(z)), z.shape[1]))
-    drawn: Float64 = distance(conditional.space, conditional.sample(z, uniform), z)
-    return drawn
+    return distance(conditional.space, conditional.sample(z, uniform), z)
 
 
 def _uniform_points(space: Space) -> Float64:
@@ -92,5 +87,4 @@ def _uniform_points(space: Space) -> Float64:
         return np.zeros((DRAWS, space.dim))
     # A seed for each shape: the factors of a product must not share their draws.
     draw = uniforms(np.random.default_rng([1, space.dim]))
-    points: Float64 = by_name("uniform", space).sample(np.zeros((DRAWS, space.dim)), draw)
-    return points
+    return np.asarray(by_name("uniform", space).sample(np.zeros((DRAWS, space.dim)), draw))

@@ -54,8 +54,7 @@ def von_mises_fisher_angle(dim: int, kappa: float) -> Float64:
 
     def integral(low: Float64, high: Float64) -> Float64:
         theta = (low + high)[..., None] / 2 + (high - low)[..., None] / 2 * _NODES
-        total: Float64 = (np.exp(_log_vmf(theta, dim, kappa) - log_peak) * _WEIGHTS).sum(-1) * (high - low) / 2
-        return total
+        return np.asarray((np.exp(_log_vmf(theta, dim, kappa) - log_peak) * _WEIGHTS).sum(-1) * (high - low) / 2)
 
     panels = integral(edges[:-1], edges[1:])
     below, above = np.cumsum(panels) - panels, np.cumsum(panels[::-1])[::-1] - panels

@@ -10,7 +10,24 @@ from ident3d.errors import UserError
 
 
 @dataclass(frozen=True)
-class Box:
+class _Coordinates:
+    """So many coordinates around 0."""
+
+    dim: int
+    least: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        if self.dim < self.least:
+            raise UserError(f"This space has at least {self.least} dimension{'s' * (self.least > 1)}, not {self.dim}.")
+
+    @property
+    def centre(self) -> tuple[float, ...]:
+        """The point that marginals are drawn around."""
+        return (0.0,) * self.dim
+
+
+@dataclass(frozen=True)
+class Box(_Coordinates):
     """[low, high]^dim.
 
     Args:
@@ -24,12 +41,11 @@ class Box:
         (0.5, 0.5)
     """
 
-    dim: int
     low: float = -1.0
     high: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_dim(self.dim, 1)
+        super().__post_init__()
         if not self.low < self.high:
             raise UserError(
                 f"A box reaches from its lower to its higher bound, not from {self.low:g} to {self.high:g}."
@@ -41,7 +57,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Circle:
+class Circle(_Coordinates):
     """[-1, 1)^dim, in which each coordinate goes round: 1 is -1 again.
 
     Args:
@@ -53,20 +69,12 @@ class Circle:
         (0.0, 0.0)
     """
 
-    dim: int
     low: ClassVar[float] = -1.0
     high: ClassVar[float] = 1.0
 
-    def __post_init__(self) -> None:
-        _check_dim(self.dim, 1)
-
-    @property
-    def centre(self) -> tuple[float, ...]:
-        return (0.0,) * self.dim
-
 
 @dataclass(frozen=True)
-class Sphere:
+class Sphere(_Coordinates):
     """The unit sphere S^(dim-1) in R^dim.
 
     Args:
@@ -78,10 +86,7 @@ class Sphere:
         (1.0, 0.0, 0.0)
     """
 
-    dim: int
-
-    def __post_init__(self) -> None:
-        _check_dim(self.dim, 2)
+    least: ClassVar[int] = 2
 
     @property
     def centre(self) -> tuple[float, ...]:
@@ -90,7 +95,7 @@ class Sphere:
 
 
 @dataclass(frozen=True)
-class Unbounded:
+class Unbounded(_Coordinates):
     """R^dim.
 
     Args:
@@ -101,15 +106,6 @@ class Unbounded:
         >>> latents.Unbounded(2).centre
         (0.0, 0.0)
     """
-
-    dim: int
-
-    def __post_init__(self) -> None:
-        _check_dim(self.dim, 1)
-
-    @property
-    def centre(self) -> tuple[float, ...]:
-        return (0.0,) * self.dim
 
 
 @dataclass(frozen=True)
@@ -161,8 +157,3 @@ def distance(space: Space, a: NDArray[np.float64], b: NDArray[np.float64]) -> ND
     apart = np.abs(a - b)
     turn = Circle.high - Circle.low
     return np.where(goes_round(space), np.minimum(apart, turn - apart), apart)
-
-
-def _check_dim(dim: int, least: int) -> None:
-    if dim < least:
-        raise UserError(f"This space has at least {least} dimension{'s' * (least > 1)}, not {dim}.")

@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from tempfile import mkstemp
@@ -35,9 +35,13 @@ class Busy(UserError):
 class Claims(Protocol):
     """The claims on one folder or store, by number."""
 
+    def numbers(self) -> Iterable[int]: ...
+
     def get(self, number: int) -> bytes | None: ...
 
-    def read(self) -> dict[int, bytes]: ...  # all of them
+    def read(self) -> dict[int, bytes]:
+        """Return all of them."""
+        return {number: content for number in self.numbers() if (content := self.get(number)) is not None}
 
     def ages(self) -> Mapping[int, float]: ...  # seconds since each was touched
 
@@ -52,7 +56,7 @@ class NoConditionalWrite(Exception):
     """The store cannot create an object only if its name is free, so that no lease can be held there."""
 
 
-class FolderClaims:
+class FolderClaims(Claims):
     """Claims on a folder: files `.lease-1`, … in it."""
 
     def __init__(self, folder: Path) -> None:
@@ -61,19 +65,15 @@ class FolderClaims:
     def _path(self, number: int) -> Path:
         return self.folder / f"{PREFIX}{number}"
 
-    def _paths(self) -> dict[int, Path]:
-        numbers = {path: path.name.removeprefix(PREFIX) for path in self.folder.glob(f"{PREFIX}*")}
-        return {int(number): path for path, number in numbers.items() if number.isdecimal()}
+    def numbers(self) -> list[int]:
+        names = [path.name.removeprefix(PREFIX) for path in self.folder.glob(f"{PREFIX}*")]
+        return [int(name) for name in names if name.isdecimal()]
 
     def get(self, number: int) -> bytes | None:
         try:
             return self._path(number).read_bytes()
         except FileNotFoundError:
             return None
-
-    def read(self) -> dict[int, bytes]:
-        found = {number: self.get(number) for number in self._paths()}
-        return {number: content for number, content in found.items() if content is not None}
 
     def ages(self) -> dict[int, float]:
         # The time of a new file is now, by the clock of the file system, which may be another host's.
@@ -85,9 +85,9 @@ class FolderClaims:
             os.close(handle)
             Path(name).unlink(missing_ok=True)
         found = {}
-        for number, path in self._paths().items():
+        for number in self.numbers():
             # A network file system answers a stat from this host's memory, but asks the server when a file is opened.
-            with suppress(FileNotFoundError), path.open("rb") as file:
+            with suppress(FileNotFoundError), self._path(number).open("rb") as file:
                 found[number] = now - os.fstat(file.fileno()).st_mtime
         return found
 

@@ -3,14 +3,14 @@
 from contextlib import AbstractContextManager
 from secrets import token_hex
 
-from ident3d.loaders.stores.lease import BEAT_SECONDS, LAPSE_SECONDS, Lease, NoConditionalWrite, lease_on
+from ident3d.loaders.stores.lease import BEAT_SECONDS, LAPSE_SECONDS, Claims, Lease, NoConditionalWrite, lease_on
 from ident3d.loaders.stores.store import Store
 
 FOLDER = "lease"
 BEAT = "beat"
 
 
-class StoreClaims:
+class StoreClaims(Claims):
     """Claims on a store's dataset: objects `lease/1`, …, each with `lease/1.beat`, written at every heartbeat.
 
     A claim itself is written once, by a conditional write (If-None-Match), and never again. So a heartbeat that comes
@@ -20,15 +20,11 @@ class StoreClaims:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def _numbers(self) -> list[int]:
+    def numbers(self) -> list[int]:
         return sorted(int(name) for name in self.store.sizes(FOLDER) if name.isdecimal())
 
     def get(self, number: int) -> bytes | None:
         return self.store.get(f"{FOLDER}/{number}")
-
-    def read(self) -> dict[int, bytes]:
-        found = {number: self.get(number) for number in self._numbers()}
-        return {number: content for number, content in found.items() if content is not None}
 
     def ages(self) -> dict[int, float]:
         # The time of a new object is now, by the store's clock.
@@ -39,7 +35,7 @@ class StoreClaims:
         finally:
             self.store.remove(mark)
         found = {}
-        for number in self._numbers():
+        for number in self.numbers():
             times = [self.store.modified(f"{FOLDER}/{number}{beat}") for beat in ("", f".{BEAT}")]
             signs = [time for time in times if time]
             if now and signs:

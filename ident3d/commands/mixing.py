@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from ident3d.commands.options import LOSS, Sectioned, option, options, settings_of, show
+from ident3d.commands.options import LOSS, Sectioned, interruptible, option, options, settings_of, show
 from ident3d.commands.parameters import number_or, numbers
 
 
@@ -62,7 +62,7 @@ from ident3d.commands.parameters import number_or, numbers
     "--json",
     section="Run",
 )
-def mixing(as_json: bool, **given: Any) -> int:
+def mixing(as_json: bool, **given: Any) -> None:
     """Identify latents behind an invertible mixing, in minutes instead of GPU days.
 
     Latents are drawn on the device, mixed by a random invertible perceptron, and an encoder is trained on pairs, as in
@@ -77,11 +77,7 @@ def mixing(as_json: bool, **given: Any) -> int:
     from ident3d.training.mixing.settings import MixingSettings
     from ident3d.training.mixing.train import mixing
 
-    try:
+    with interruptible():
         work = mixing(settings_of(MixingSettings, given), **given)
-    except KeyboardInterrupt:
-        click.echo("\nInterrupted; the same command with --resume goes on from the last checkpoint.", err=True)
-        return 130
     found = score(work)
     show({"run": work.path, **found}, as_json, f"{text(found, work.settings.lambdas)}\n\n{work.path}")
-    return 0

@@ -195,6 +195,16 @@ def confirmed(question: str) -> bool:
 
 
 @contextmanager
+def interruptible(sentence: str = "the same command with --resume goes on from the last checkpoint.") -> Iterator[None]:
+    """End an interrupted run with what the user can do, and the exit code that shells give for Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"\nInterrupted; {sentence}", err=True)
+        raise click.exceptions.Exit(130) from None
+
+
+@contextmanager
 def print_warnings() -> Iterator[None]:
     """Print our own warnings as plain sentences on standard error."""
 

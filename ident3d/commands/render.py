@@ -10,6 +10,7 @@ import click
 from ident3d.commands.options import (
     Sectioned,
     confirmed,
+    interruptible,
     option,
     options,
     print_warnings,
@@ -117,12 +118,8 @@ def render(
             raise click.ClickException(f"Nothing was deleted in {path}; --yes deletes without asking.")
     # Batch systems stop a job by SIGTERM: it is handled as Ctrl-C is.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with print_warnings():
-            done = render(n, recipe, shard_size=shard_size, fresh=fresh, cluster=cluster, **where)
-    except KeyboardInterrupt:
-        click.echo("\nInterrupted. Finished shards are kept; the same command goes on from there.", err=True)
-        return 130
+    with interruptible("finished shards are kept, and the same command goes on from there."), print_warnings():
+        done = render(n, recipe, shard_size=shard_size, fresh=fresh, cluster=cluster, **where)
     if as_json or done.complete:
         show(done, as_json, f"{done.path} is complete: {done.n:,} images, {done.rendered:,} of them rendered now.")
     # A shard that fails does not stop the others; all failures are listed at the end.

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ident3d.commands.options import option, options, show
+from ident3d.commands.options import interruptible, option, options, show
 from ident3d.commands.parameters import names, numbers
 
 
@@ -28,7 +28,7 @@ from ident3d.commands.parameters import names, numbers
 def reproduce(
     experiment: str, rows: tuple[tuple[str, ...], ...], variants: tuple[tuple[str, ...], ...], as_json: bool,
     **given: Any,
-) -> int:  # fmt: skip
+) -> None:  # fmt: skip
     """Run a paper's experiment and write a table with the paper's numbers next to ours.
 
     On images: table4, causal3dident; missing datasets are rendered. On mixed latents: table1, table2, figure2,
@@ -44,7 +44,7 @@ def reproduce(
     """
     from ident3d.reproduction.reproduce import reproduce
 
-    try:
+    with interruptible("the same command goes on from the last checkpoint."):
         folder, markdown = reproduce(
             experiment,
             # Both are lists of names, whether they were joined by commas or the option was repeated.
@@ -54,9 +54,5 @@ def reproduce(
             say=lambda sentence: click.echo(sentence, err=True),
             **given,
         )
-    except KeyboardInterrupt:
-        click.echo("\nInterrupted; the same command goes on from the last checkpoint.", err=True)
-        return 130
     table = json.loads((folder / "table.json").read_text(encoding="utf-8"))
     show(table, as_json, f"{markdown}\nReport: {folder / 'report.html'}")
-    return 0

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ident3d.commands.options import LOSS, Sectioned, option, options, settings_of, show
+from ident3d.commands.options import LOSS, Sectioned, interruptible, option, options, settings_of, show
 from ident3d.commands.parameters import StoreOrPath, number_or
 from ident3d.machine import untried
 
@@ -67,7 +67,7 @@ from ident3d.machine import untried
     "--json",
     section="Run",
 )
-def train(directory: Path | str | None, as_json: bool, **given: Any) -> int:
+def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
     """Train an encoder, score it on held-out images, and write a report.
 
     DIR is by default the newest complete training set below the data root. The defaults are the paper's but for the
@@ -95,15 +95,10 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> int:
         directory = training_folder(None, given["root"])[0]
     if rank() == 0:
         click.echo(f"Training on {directory}", err=True)
-    try:
+    with interruptible():
         run = train(directory, settings, **given)
-    except KeyboardInterrupt:
-        click.echo("\nInterrupted; the same command with --resume goes on from the last checkpoint.", err=True)
-        # The exit code that shells give for Ctrl-C.
-        return 130
     # The first rank alone scores and reports.
     if rank() == 0:
         where = {name: given[name] for name in ("root", "device", "allow_same")}
         finished = finish(run, **where, encoder=settings.encoder, metrics=metrics)
         show(finished, as_json, None if as_json else finished.text())
-    return 0

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,16 @@ def test_the_readmes_python(tmp_path: Path) -> None:
     make_dataset(tmp_path / "demo" / "test", 64, size=32, shard_size=32, split="test")
     run_page(TOP / "README.md", tmp_path)
     assert (tmp_path / "demo" / "short" / "evaluation.json").is_file()
+
+
+def test_own_logging(tmp_path: Path) -> None:
+    make_dataset(tmp_path / "train", 48, size=32, shard_size=16)
+    libraries = {"Weights & Biases": "wandb", "TensorBoard": "tensorboard"}
+    sections = re.split("^## ", (TOP / "docs/how-to/own-logging.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    here = [part for part in sections if find_spec(libraries.get(part.partition("\n")[0], "ident3d"))]
+    (tmp_path / "page.md").write_text("\n".join(here), encoding="utf-8")
+    run_page(tmp_path / "page.md", tmp_path)
+    assert (tmp_path / "losses.csv").read_text().count("\n") == 4
 
 
 @pytest.mark.parametrize("page", ["how-to/load.md", "reference/dataset-format.md", "reference/errors.md"])

@@ -70,9 +70,9 @@ from ident3d.machine import untried
 def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
     """Train an encoder, score it on held-out images, and write a report.
 
-    DIR is by default the newest complete training set below the data root. The defaults are the paper's but for the
-    start of the box. Larger stored images are averaged down to --size. Under torchrun, ranks share the batch and see
-    each other's negatives.
+    DIR may be left away if there is only one complete training set below the data root. The defaults are the paper's
+    but for the start of the box. Larger stored images are averaged down to --size. Under torchrun, ranks share the
+    batch and see each other's negatives.
 
     \b
       ident3d train --space box --cond normal           the paper's best row
@@ -91,10 +91,12 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
     settings, metrics = settings_of(Settings, given), given.pop("metrics")
     # A name that does not exist is refused before hours of training.
     choose_scores(metrics)
+    which = ""
     if directory is None:
-        directory = training_folder(None, given["root"])[0]
+        directory, description = training_folder(None, given["root"])
+        which = f", the only training set below the data root ({description.n:,} images of {description.size} pixels)"
     if rank() == 0:
-        click.echo(f"Training on {directory}", err=True)
+        click.echo(f"Training on {directory}{which}", err=True)
     with interruptible():
         run = train(directory, settings, **given)
     # The first rank alone scores and reports.

@@ -26,9 +26,9 @@ class Cluster:
     """
 
     scheduler: str | None = None
-    tls_ca: Path | None = None
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
+    tls_ca: Path | str | None = None
+    tls_cert: Path | str | None = None
+    tls_key: Path | str | None = None
     system: str | None = None
     jobs: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Cluster:
         if any(tls) and not (all(tls) and self.scheduler):
             raise UserError("TLS needs --scheduler and all of --tls-ca, --tls-cert and --tls-key.")
         for file in tls:
-            if file and not file.is_file():
+            if file and not Path(file).is_file():
                 raise UserError(f"There is no file {file}.")
         if self.system is None:
             if self.jobs is not None or self.options:

@@ -27,7 +27,7 @@ def reproduce(
     variants: Sequence[str] = (),
     workers: int | None = None,
     out: Path | str | None = None,
-    root: Path | None = None,
+    root: Path | str | None = None,
     device: str = "auto",
     validation: bool = False,
     experiment: Experiment | None = None,

@@ -57,7 +57,7 @@ def missing_meshes(names: Iterable[str] = SOURCES) -> list[str]:
     return [name for name in names if name != MADE_IN_CODE and name not in there]
 
 
-def with_terms(names: Collection[str] = SOURCES, directory: Path | None = None) -> list[str]:
+def with_terms(names: Collection[str] = SOURCES, directory: Path | str | None = None) -> list[str]:
     """Return the classes whose mesh `meshes` would now take from a source with terms to accept."""
     for name in names:
         check_known("class", name, CLASSES)
@@ -69,7 +69,7 @@ def with_terms(names: Collection[str] = SOURCES, directory: Path | None = None) 
 def meshes(
     names: Iterable[str] = SOURCES,
     *,
-    directory: Path | None = None,
+    directory: Path | str | None = None,
     accept_terms: bool = False,
     show_progress: bool = True,
 ) -> CachedMeshes:
@@ -140,12 +140,12 @@ def own_names(name: str) -> list[str]:
     return [f"{name}{ending}" for ending in OWN_ENDINGS]
 
 
-def choose_files(names: Iterable[str], directory: Path) -> dict[str, Path]:
+def choose_files(names: Iterable[str], directory: Path | str) -> dict[str, Path]:
     """Return each class's file: the user's own first, then the file of the archive, then the archive."""
     # Names are compared as they are listed: on a file system that ignores case, horse.ply.bz2 of an archive would also
     # open as Horse.ply.bz2, which is a user's own mesh.
     try:
-        there = {path.name: path for path in directory.iterdir() if path.is_file()}
+        there = {path.name: path for path in Path(directory).iterdir() if path.is_file()}
     except OSError as error:
         raise UserError(f"The folder {directory} cannot be read: {error.strerror}.") from None
     wanted = [name for name in names if name != MADE_IN_CODE]

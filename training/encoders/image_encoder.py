@@ -9,9 +9,11 @@ from torch import Tensor, nn
 from ident3d.errors import UserError, unknown
 from ident3d.training.encoders.conv import conv_net
 from ident3d.training.encoders.output_spaces import OutputSpace
+from ident3d.training.encoders.own_encoder import gives_codes
 from ident3d.training.encoders.resnet import ResNet, resnet18, resnet34, resnet50
 from ident3d.training.loop.dtype import wide
 from ident3d.training.loop.own_code import own_code, own_module
+from ident3d.training.loop.own_object import own_name
 
 RESNETS: dict[str, Callable[..., ResNet]] = {"resnet18": resnet18, "resnet34": resnet34, "resnet50": resnet50}
 # What may follow a ResNet's name.
@@ -23,13 +25,15 @@ class Encoder(nn.Module):
     """f(x) = space(W LeakyReLU(backbone(x)) + b): images (N, C, H, W) → codes (N, d).
 
     Under autocast the backbone computes in 16 bits, the head and the space in float32. `name` is the backbone's.
+    Without `head` the backbone gives the raw outputs itself: f(x) = space(backbone(x)).
     """
 
-    def __init__(self, backbone: nn.Module, space: OutputSpace, name: str = "resnet18") -> None:
+    def __init__(self, backbone: nn.Module, space: OutputSpace, name: str = "resnet18", *, head: bool = True) -> None:
         super().__init__()
         self.name = name
         self.backbone = backbone
-        self.head = nn.Sequential(nn.LeakyReLU(), nn.Linear(FEATURES_PER_CODE * space.dim, space.dim))
+        self.features = FEATURES_PER_CODE * space.dim if head else space.dim
+        self.head = nn.Sequential(nn.LeakyReLU(), nn.Linear(self.features, space.dim)) if head else nn.Identity()
         self.space = space
 
     def forward(self, images: Tensor) -> Tensor:
@@ -39,12 +43,12 @@ class Encoder(nn.Module):
         else:
             features = self.backbone(images)
         # A user's own backbone may return anything; a wrong shape would fail much later, in the head or the loss.
-        wanted = FEATURES_PER_CODE * self.space.dim
         shape = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
-        if shape != (len(images), wanted):
+        if shape != (len(images), self.features):
             raise UserError(
-                f"The encoder's backbone gives features of shape {shape} where ({len(images)}, {wanted}) are needed, "
-                f"{FEATURES_PER_CODE} for each of {self.space.dim} codes."
+                f"The encoder's backbone gives features of shape {shape} where ({len(images)}, {self.features}) are "
+                f"needed: {FEATURES_PER_CODE} for each of {self.space.dim} codes, or the {self.space.dim} codes "
+                "themselves."
             )
         # In 16 bits, codes would be rounded before the loss compares them.
         with torch.autocast(features.device.type, enabled=False):
@@ -52,15 +56,18 @@ class Encoder(nn.Module):
         return codes
 
 
-def encoder(name: str, space: OutputSpace, *, size: int | None = None, channels: int = 3) -> Encoder:
-    """Return an encoder into `space`: conv, resnet18, 34 or 50, or a user's own backbone as "package.module:name".
+def encoder(
+    name: str | Callable[..., Any], space: OutputSpace, *, size: int | None = None, channels: int = 3
+) -> Encoder:
+    """Return an encoder into `space`: conv, resnet18, 34 or 50, or a user's own, itself or as "package.module:name".
 
     A ResNet takes options: with "+flat" its last features are flattened and not averaged, with "+small-stem" it begins
-    with a 3×3 convolution that keeps the image's size, as in "resnet18+small-stem+flat". A user's own name stands for a
-    class or function that is called with the number of outputs, 10·d, or for an nn.Module that has as many.
+    with a 3×3 convolution that keeps the image's size, as in "resnet18+small-stem+flat". A user's own is a class or
+    function that is called with the number of outputs, 10·d, or an nn.Module that has as many: a backbone. If `size`
+    is given, it may have d outputs as well: a whole encoder, which no layer follows.
 
     Args:
-        name: The backbone.
+        name: The backbone's name, or a user's own.
         space: The output space, of d dimensions.
         size: The width of the images; conv and "+flat" take no other.
         channels: Channels C of the images: 1 (grey) or 3. A user's own backbone gets them as they come.
@@ -75,9 +82,10 @@ def encoder(name: str, space: OutputSpace, *, size: int | None = None, channels:
         >>> f(torch.zeros(2, 3, 64, 64)).shape
         torch.Size([2, 5])
     """
-    outputs = FEATURES_PER_CODE * space.dim
+    name, outputs = own_name(name), FEATURES_PER_CODE * space.dim
     if ":" in name:
-        return Encoder(own_module("encoder", name, outputs=outputs), space, name)
+        own = own_module("encoder", name, outputs=outputs)
+        return Encoder(own, space, name, head=size is None or not gives_codes(own, space.dim, size, channels))
     return Encoder(backbone(name, outputs, size, channels), space, name)
 
 

@@ -1,6 +1,8 @@
 """Encoders of mixed latents: multilayer perceptrons, the papers' or of any widths, and an output space behind them."""
 
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +12,7 @@ from ident3d.training.encoders.choice import widths
 from ident3d.training.encoders.output_spaces import OutputSpace
 from ident3d.training.loop.dtype import wide
 from ident3d.training.loop.own_code import own_module
+from ident3d.training.loop.own_object import own_name
 
 
 class Perceptron(nn.Module):
@@ -35,14 +38,14 @@ class Perceptron(nn.Module):
         return codes
 
 
-def perceptron(name: str, inputs: int, space: OutputSpace) -> Perceptron:
+def perceptron(name: str | Callable[..., Any], inputs: int, space: OutputSpace) -> Perceptron:
     """Return an encoder by name: "papers", hidden widths such as "256x4" or "100,500x4,100", or a user's own.
 
-    The papers' widths are 10d, four times 50d, 10d. Your own, "package.module:name", is called with the numbers of
-    inputs and outputs, or is an nn.Module that has as many.
+    The papers' widths are 10d, four times 50d, 10d. Your own, itself or as "package.module:name", is called with the
+    numbers of inputs and outputs, or is an nn.Module that has as many.
 
     Args:
-        name: The hidden layers.
+        name: The hidden layers, or your own.
         inputs: The length of an observation.
         space: The output space, of d dimensions.
 
@@ -56,6 +59,7 @@ def perceptron(name: str, inputs: int, space: OutputSpace) -> Perceptron:
         >>> f(torch.zeros(3, 10)).shape
         torch.Size([3, 10])
     """
+    name = own_name(name)
     # A user's own perceptron gives d codes itself, so no last layer follows it.
     if ":" in name:
         return Perceptron(own_module("encoder", name, inputs=inputs, outputs=space.dim), nn.Identity(), space)

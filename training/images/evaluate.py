@@ -1,7 +1,7 @@
 """Scores of a run on images that it was not trained on, and codes of any images."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -75,17 +75,17 @@ def evaluate(
     count: int = PAPERS_COUNT,
     bn_batch_stats: bool = False,
     allow_same: bool = False,
-    encoder: str | None = None,
+    encoder: str | Callable[..., Any] | None = None,
     device: str = "auto",
     seed: int = 0,
-    root: Path | None = None,
+    root: Path | str | None = None,
     show_progress: bool = True,
 ) -> Evaluation:
     """Score a run's codes of the first `count` images of a folder against their latents, and write the scores down.
 
     `data` is by default the folder of split test with the training set's world and size. Batch norm is in evaluation
     mode; with `bn_batch_stats` it takes the statistics of batches as large as in training, as the public code does.
-    `encoder` names a user's own encoder again. (`ident3d.score` scores any two arrays.)
+    `encoder` is a user's own encoder, or names it again. (`ident3d.score` scores any two arrays.)
 
     Args:
         run: The run's folder.
@@ -94,7 +94,7 @@ def evaluate(
         count: The number of images.
         bn_batch_stats: Batch norm takes the statistics of batches.
         allow_same: Accept images that the run was trained on.
-        encoder: A user's own encoder, named as in training.
+        encoder: A user's own encoder, given or named as in training.
         device: "auto", "cpu", "cuda" or "mps".
         seed: What shuffles rows and draws samples.
         root: The data root.
@@ -188,7 +188,7 @@ def encode(
     directory: Path | str,
     out: Path | str | None = None,
     *,
-    encoder: str | None = None,
+    encoder: str | Callable[..., Any] | None = None,
     device: str = "auto",
     show_progress: bool = True,
 ) -> Path:
@@ -198,7 +198,7 @@ def encode(
         run: The run's folder.
         directory: The dataset folder to encode.
         out: A .npy or .h5 file.
-        encoder: A user's own encoder, named as in training.
+        encoder: A user's own encoder, given or named as in training.
         device: "auto", "cpu", "cuda" or "mps".
         show_progress: Show a progress bar.
 

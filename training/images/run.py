@@ -1,6 +1,7 @@
 """A run's folder: ``run.json`` says what was asked for, on which data, by which versions, where."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ident3d.training.encoders.output_spaces import output_space
 from ident3d.training.images.settings import PUBLIC_BOUND, Settings, moving_latents, on_sphere
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.dtype import TYPES
+from ident3d.training.loop.own_object import OwnObject
 from ident3d.training.loop.run_folder import digest, record_of, with_new_names, write_record
 from ident3d.training.views.pixels import Pixels
 
@@ -135,18 +137,20 @@ def new_encoder(settings: Settings, world: AnyWorld, channels: int = 3) -> Encod
     return encoder(s.encoder, space, size=s.size, channels=channels)
 
 
-def trained_encoder(run: Run, own: str | None = None) -> tuple[Encoder, int]:
+def trained_encoder(run: Run, own: str | Callable[..., Any] | None = None) -> tuple[Encoder, int]:
     """Return the run's encoder with its trained weights, ready to evaluate, and the step that they are of.
 
-    If the encoder is a user's own code, `own` must name it again: no import path is taken from a file.
+    If the encoder is a user's own code, `own` must be it or name it again: no import path is taken from a file. A run
+    that was just trained with an object still has it.
     """
-    if ":" in run.settings.encoder and own != run.settings.encoder:
-        raise UserError(
-            f"The encoder of {run.path} is its author's own code, {run.settings.encoder!r}. If you trust it, give "
-            f"--encoder {run.settings.encoder}."
-        )
-    model, kept = new_encoder(run.settings, run.world, run.pixels.channels), checkpoint.load(run.path)
-    checkpoint.restore(model, kept.part(checkpoint.MODEL), f"encoder {run.settings.encoder}")
+    name, settings = run.settings.encoder, run.settings
+    if ":" in name and own is not None and not isinstance(own, str):
+        settings = replace(settings, encoder=own)
+    elif ":" in name and not isinstance(name, OwnObject) and own != name:
+        how = f"--encoder {name}" if name.partition(":")[2].isidentifier() else "the object itself in Python, encoder=…"
+        raise UserError(f"The encoder of {run.path} is its author's own code, {name!r}. If you trust it, give {how}.")
+    model, kept = new_encoder(settings, run.world, run.pixels.channels), checkpoint.load(run.path)
+    checkpoint.restore(model, kept.part(checkpoint.MODEL), f"encoder {settings.encoder}")
     return model.eval(), kept.step
 
 

@@ -1,11 +1,12 @@
 """Settings of a training on images: one frozen record that run.json keeps, completed and checked before the start."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from ident3d.errors import UserError, check_known
 from ident3d.latents.distributions.spaces import Sphere, parts_of
 from ident3d.latents.worlds import AnyWorld
+from ident3d.training.loop.own_object import OwnOr
 from ident3d.training.loop.run_folder import with_new_names
 from ident3d.training.loop.steps import SCHEDULES
 from ident3d.training.losses.choice import (
@@ -13,6 +14,7 @@ from ident3d.training.losses.choice import (
     check_loss,
     check_ranges,
     power_of,
+    shown_settings,
     usual_negatives,
 )
 from ident3d.training.views.choice import augmentation
@@ -27,11 +29,12 @@ BOUND_FASTER = 20
 PUBLIC_BOUND = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Settings:
     """The options of `ident3d train` that decide what is learnt. None means what `with_defaults` makes of it.
 
     A box's `bound` may stay None: then its start is found from the pairs, and the run's facts hold it.
+    `loss` and `encoder` take a user's own function, class or module as well as a name.
 
     Example:
         >>> from ident3d import Settings
@@ -43,7 +46,7 @@ class Settings:
     cond: str = "normal"
     cond_p: float | None = None
     sigma: float = 0.1
-    loss: str | None = None
+    loss: OwnOr[str | None] = OwnOr(None)
     model_p: float | None = None
     tau: float = 1.0
     alpha: float = ALPHA
@@ -53,7 +56,7 @@ class Settings:
     same_class: bool = False
     search: str = "exact"
     augment: str = "simclr"
-    encoder: str = "resnet18"
+    encoder: OwnOr[str] = OwnOr("resnet18")
     dim: int | None = None
     bound: float | None = None
     radius: float = 1.0
@@ -70,6 +73,9 @@ class Settings:
     compile: bool = False
     sync_bn: bool = False
 
+    def __repr__(self) -> str:
+        return shown_settings(self)
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self) | {"only": list(self.only)}
 
@@ -78,8 +84,8 @@ class Settings:
         """Return the settings that a run recorded, complete. Raise TypeError for anything else."""
         settings = cls(**with_new_names(recorded) | {"only": tuple(map(str, recorded["only"]))})
         # JSON has one kind of number, so an int is accepted for a float, and never the other way round.
-        for name, kind in (get_type_hints(cls) | {"only": tuple}).items():
-            given = getattr(settings, name)
+        for name, hint in (get_type_hints(cls) | {"only": tuple}).items():
+            given, kind = getattr(settings, name), get_args(hint)[0] if get_origin(hint) is OwnOr else hint
             if not isinstance(float(given) if type(given) is int and isinstance(0.0, kind) else given, kind):
                 raise TypeError(f"{name} is {given!r}")
         decided = (settings.space, settings.loss, settings.negatives, settings.dim, settings.size)

@@ -27,6 +27,7 @@ from ident3d.training.images.which_dataset import training_folder
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.devices import Rank, agreed, circumstances, on_device
 from ident3d.training.loop.dtype import check_dtype, choose_dtype
+from ident3d.training.loop.own_code import own_digests
 from ident3d.training.loop.run_folder import held_folder
 from ident3d.training.losses.objective import Objective
 from ident3d.training.views.choice import augmentation
@@ -76,7 +77,7 @@ def start_or_resume(
     here: Rank,
     *,
     out: Path | str | None,
-    root: Path | None,
+    root: Path | str | None,
     resume: bool,
     allow_same: bool,
 ) -> Iterator[TrainingRequest]:
@@ -149,6 +150,8 @@ def build(request: TrainingRequest, here: Rank, workers: int | None) -> Parts:
     else:
         dtype = dtype_here(s, model, pixels, device)
         facts = circumstances(device) | ({"best_box": box.as_dict(), "bound": bound} if box else {})
+        if digests := own_digests({"encoder": s.encoder, "loss": s.loss}):
+            facts["own_code"] = digests
         run = Run(request.path, s, request.data, pixels, dtype, facts, images, pairs)
     return Parts(
         run=run,

@@ -20,7 +20,8 @@ from ident3d.training.loop import checkpoint
 from ident3d.training.loop.accumulation import accumulated_backward
 from ident3d.training.loop.devices import Rank, joined_ranks
 from ident3d.training.loop.dtype import autocast
-from ident3d.training.loop.log import Log, read_log
+from ident3d.training.loop.log import Log, OnLog, read_log
+from ident3d.training.loop.own_code import doubts
 from ident3d.training.loop.recording import Step, check_intervals, record_steps
 from ident3d.training.loop.steps import rate_factor, seed_of, set_rates
 from ident3d.training.loop.stopping import stoppable
@@ -35,7 +36,7 @@ def train(
     settings: Settings = DEFAULTS,
     *,
     out: Path | str | None = None,
-    root: Path | None = None,
+    root: Path | str | None = None,
     device: str = "auto",
     resume: bool = False,
     allow_same: bool = False,
@@ -43,13 +44,15 @@ def train(
     save_every: int = 500,
     log_every: int = 20,
     tensorboard: bool = False,
+    on_log: OnLog | None = None,
     show_progress: bool = True,
 ) -> Run:
     """Train an encoder on a folder's pairs, augmented images or latents. Return the run, whose folder is `out`.
 
-    `data` is by default the newest complete training set below the data root. With `resume` a run goes on where its
-    checkpoint stands, on one device to the very bits that an uninterrupted run ends with. An interrupt ends it after
-    the step under way, saved. Under torchrun the batch is shared out among ranks, and every rank sees all negatives.
+    `data` may be left away if there is only one complete training set below the data root. With `resume` a run
+    goes on where its checkpoint stands, on one device to the very bits that an uninterrupted run ends with. An
+    interrupt ends it after the step under way, saved. Under torchrun the batch is shared out among ranks, and every
+    rank sees all negatives.
 
     Args:
         data: The dataset folder, or its address in a store.
@@ -63,6 +66,7 @@ def train(
         save_every: Steps between checkpoints.
         log_every: Steps between lines of the log.
         tensorboard: Write the log for TensorBoard as well.
+        on_log: Called with each line of the log, a dict with step, loss, r2 and more.
         show_progress: Show a progress bar.
 
     Returns:
@@ -90,13 +94,18 @@ def train(
         first = restore(work) if request.resumed else 0
         if here.first:
             write_run(run)
-        log = Log(run.path if here.first else None, first, s.steps, show=show_progress, tensorboard=tensorboard)
+        log = Log(
+            run.path if here.first else None, first, s.steps, show=show_progress, tensorboard=tensorboard, on_log=on_log
+        )
         stack.callback(log.close)
         if resume and not request.resumed:
             log.note(f"{run.path} held no run to go on with; a new one starts.")
         if work.box and s.bound is None and not request.resumed:
             log.note(start_of_box(work.box, s))
         lines, said = read_log(run.path) if here.first else [], False
+        if request.resumed:
+            for sentence in doubts(run.facts.get("own_code"), {"encoder": s.encoder, "loss": str(s.loss)}):
+                log.note(sentence)
 
         # ---- Bookkeeping: a line of the log and a checkpoint, whenever one is due.
         for step, to_save in record_steps(

@@ -1,4 +1,4 @@
-"""Which dataset folder is meant: the newest training set, its test set, and what must not be scored together."""
+"""Which dataset folder is meant: the only training set, its test set, and what must not be scored together."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +9,9 @@ from ident3d.latents.worlds import read_world
 from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.folders.folder import Description, differences, is_dataset, read_description
 from ident3d.training.images.run import Run
+
+# Of many training sets, so many are named.
+SHOWN = 5
 
 
 def split_of(description: Description) -> str:
@@ -29,14 +32,24 @@ def datasets_below(root: Path) -> Iterator[tuple[Path, Description]]:
             yield path, description
 
 
-def training_folder(path: Path | None, root: Path | None, *, allow_same: bool = False) -> tuple[Path, Description]:
-    """Return the folder to train on: `path`, or the newest complete one of split train below the data root."""
+def training_folder(
+    path: Path | None, root: Path | str | None, *, allow_same: bool = False
+) -> tuple[Path, Description]:
+    """Return the folder to train on: `path`, or the only complete one of split train below the data root."""
     if path is None:
         base = data_root(root)
-        found = next((found for found in datasets_below(base) if split_of(found[1]) == "train"), None)
-        if found is None:
+        found = [found for found in datasets_below(base) if split_of(found[1]) == "train"]
+        if not found:
             raise UserError(f"There is no complete training set below {base}; `ident3d render --n 10000` makes one.")
-        return found
+        # The newest may be a folder that was made to try something out, so none is chosen for the user.
+        if len(found) > 1:
+            shown = ", ".join(f"{path} ({description.n:,} images)" for path, description in found[:SHOWN])
+            others = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+            raise UserError(
+                f"There are {len(found)} training sets below {base}: {shown}{others}. Name one, as in "
+                f"`ident3d train {found[0][0]}`."
+            )
+        return found[0]
     description = finished(path)
     if split_of(description) == "test" and not allow_same:
         raise UserError(f"{path} is a test set; train on another folder, or say --allow-same.")
@@ -55,7 +68,7 @@ def finished(path: Path) -> Description:
     return description
 
 
-def held_out_folder(run: Run, root: Path | None) -> Path | None:
+def held_out_folder(run: Run, root: Path | str | None) -> Path | None:
     """Return the newest complete folder of split test with the training set's world, material and size, if any.
 
     It lies beside the training set, or below the root.

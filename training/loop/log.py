@@ -4,9 +4,9 @@ import json
 import math
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -17,6 +17,8 @@ from ident3d.metrics import linear_r2, mcc
 from ident3d.progress import progress_bar
 
 LOG_FILE = "metrics.jsonl"
+# A user's own function, called with each line of the log.
+OnLog: TypeAlias = Callable[[dict[str, Any]], object]
 # Codes whose spread is a smaller share of their size are all the same but for rounding.
 COLLAPSED = 1e-4
 LARGEST_FIGURE = 1e300
@@ -25,8 +27,17 @@ LARGEST_FIGURE = 1e300
 class Log:
     """metrics.jsonl and the bar of a run that stands at step `first`; lines of steps to be done again are dropped."""
 
-    def __init__(self, folder: Path | None, first: int, steps: int, *, show: bool, tensorboard: bool) -> None:
-        self.folder, self.step = folder, first
+    def __init__(
+        self,
+        folder: Path | None,
+        first: int,
+        steps: int,
+        *,
+        show: bool,
+        tensorboard: bool = False,
+        on_log: OnLog | None = None,
+    ) -> None:
+        self.folder, self.step, self.on_log = folder, first, on_log
         self.clock, self.cpu = time.perf_counter(), time.process_time()
         self.bar = progress_bar(steps, "steps", initial=first, show=show and folder is not None)
         self.board = board(folder) if tensorboard and folder else None
@@ -52,6 +63,8 @@ class Log:
             for name, value in line.items():
                 if isinstance(value, float):
                     self.board.add_scalar(name, value, step)
+        if self.on_log is not None:
+            self.on_log(line)
 
     def note(self, sentence: str) -> None:
         """Write a sentence above the bar, on standard error."""

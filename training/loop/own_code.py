@@ -1,7 +1,7 @@
-"""A user's own object by its import path, "package.module:name"."""
+"""A user's own object: given itself, or by its import path, "package.module:name"."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from difflib import get_close_matches
@@ -14,10 +14,13 @@ from torch import nn
 
 from ident3d.errors import UserError
 from ident3d.memory import is_out_of_memory
+from ident3d.training.loop.own_object import OwnObject, source_digest, unlike_the_record
 
 
 def by_path(kind: str, path: str) -> object:
     """Return the object `name` of the module, which may be a file in the current folder. `kind` is for the errors."""
+    if isinstance(path, OwnObject):
+        return path.thing
     module_name, _, name = path.partition(":")
     if not module_name or not name:
         raise UserError(f"Your own {kind} is named package.module:name, not {path!r}.")
@@ -39,6 +42,21 @@ def by_path(kind: str, path: str) -> object:
         raise UserError(f"The module {module_name} has no {name!r} to take as {kind}.{hint}")
     found: object = getattr(module, name)
     return found
+
+
+def own_digests(names: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the digest of the source of each own object among the encoder, the loss and so on, as a run records it."""
+    return {kind: source_digest(by_path(kind, name)) for kind, name in names.items() if is_own(name)}
+
+
+def doubts(record: object, names: Mapping[str, str]) -> list[str]:
+    """Return what is to be said of own objects with which a run goes on: changed ones, and what cannot be checked."""
+    return unlike_the_record(record, {k: (name, by_path(k, name)) for k, name in names.items() if is_own(name)})
+
+
+def is_own(name: str) -> bool:
+    """Return whether a name stands for a user's own object; papers:5 is a mixing of ours."""
+    return ":" in name and not name.startswith("papers:")
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Which loss goes with which space and numbers: the rules that the settings of both trainers share. No torch."""
 
 from collections.abc import Container
-from typing import Final
+from dataclasses import fields
+from typing import Any, Final
 
 from ident3d.errors import UserError, check_known
 
@@ -80,6 +81,13 @@ def check_ranges(settings: object, *, supervised: bool, unused: Container[str] =
     if batch < 2 and not supervised:
         raise UserError(f"--batch is at least 2 pairs, not {batch}: the others are the negatives.")
     check_seed(seed)
+
+
+def shown_settings(settings: Any) -> str:
+    """Return the settings as Python that makes them, without those that are at their defaults."""
+    given = ((field.name, getattr(settings, field.name), field.default) for field in fields(settings))
+    changed = ", ".join(f"{name}={value!r}" for name, value, default in given if value != default)
+    return f"{type(settings).__name__}({changed})"
 
 
 def check_seed(seed: int) -> None:

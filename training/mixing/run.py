@@ -11,6 +11,7 @@ from ident3d.loaders.folders.folder import differences
 from ident3d.loaders.stores.lease import Lease
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.devices import circumstances
+from ident3d.training.loop.own_code import own_digests
 from ident3d.training.loop.run_folder import digest, held_folder, record_of, write_record
 from ident3d.training.mixing.settings import MixingSettings
 
@@ -23,7 +24,10 @@ def start_or_resume(path: Path, settings: MixingSettings, device: torch.device, 
     with held_folder(path) as held:
         # run.json is written anew until there is a checkpoint: before that, nothing was learnt with the old settings.
         if not checkpoint.to_resume(path, resume):
-            write_record(path, KIND, {"settings": settings.as_dict(), "facts": circumstances(device)})
+            facts = circumstances(device)
+            if own := own_digests(own_names(settings)):
+                facts["own_code"] = own
+            write_record(path, KIND, {"settings": settings.as_dict(), "facts": facts})
         elif found := differences(open_mixing(path).as_dict(), settings.as_dict()):
             raise UserError(f"{path} was started with other settings ({'; '.join(found)}).")
         yield held
@@ -33,6 +37,17 @@ def open_mixing(path: Path) -> MixingSettings:
     """Return the settings that a run's folder records."""
     with record_of(path, KIND) as content:
         return MixingSettings.from_dict(content["settings"])
+
+
+def own_names(s: MixingSettings) -> dict[str, str]:
+    """Return the settings that may name a user's own objects."""
+    return {"mixing": s.mixing, "encoder": s.encoder, "loss": str(s.loss)}
+
+
+def recorded_own_code(path: Path) -> object:
+    """Return what a run's folder records of its user's own objects."""
+    with record_of(path, KIND) as content:
+        return content["facts"].get("own_code")
 
 
 def default_name(s: MixingSettings) -> str:

@@ -10,9 +10,17 @@ from ident3d.latents.distributions.by_name import Marginal, conditional, margina
 from ident3d.latents.distributions.conditionals import Conditional
 from ident3d.latents.distributions.spaces import Box, Part, Sphere, Unbounded
 from ident3d.training.encoders.choice import PAPERS, SPACES, widths
+from ident3d.training.loop.own_object import OwnOr
 from ident3d.training.loop.run_folder import with_new_names
 from ident3d.training.loop.steps import SCHEDULES
-from ident3d.training.losses.choice import ALPHA, check_loss, check_ranges, power_of, usual_negatives
+from ident3d.training.losses.choice import (
+    ALPHA,
+    check_loss,
+    check_ranges,
+    power_of,
+    shown_settings,
+    usual_negatives,
+)
 
 # Distributions along a line, on each latent by itself.
 LINE: Final = ("normal", "laplace", "gennorm")
@@ -21,10 +29,11 @@ CONDITIONALS: Final = {"box": LINE, "sphere": (*LINE, "vmf", "rejected_normal"),
 DTYPES: Final = ("fp32", "bf16")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MixingSettings:
     """The options of `ident3d mixing`, by default the papers'. None means what `with_defaults` makes of it.
 
+    `loss`, `mixing` and `encoder` take a user's own function, class or module as well as a name.
     `lambdas` holds one precision Λ per process that draws pairs; with several, one encoder learns from all.
 
     Example:
@@ -46,14 +55,14 @@ class MixingSettings:
     hard: tuple[float, ...] = ()
     hard_count: int = 8
     space: str | None = None
-    loss: str | None = None
+    loss: OwnOr[str | None] = OwnOr(None)
     model_p: float | None = None
     tau: float = 1.0
     alpha: float = ALPHA
     negatives: str | None = None
     supervised: bool = False
-    mixing: str = PAPERS
-    encoder: str = PAPERS
+    mixing: OwnOr[str] = OwnOr(PAPERS)
+    encoder: OwnOr[str] = OwnOr(PAPERS)
     whiten: bool = False
     dtype: str = "fp32"
     bound: float | None = 1.0
@@ -66,6 +75,9 @@ class MixingSettings:
     lr: float = 1e-4
     schedule: str = "constant"
     seed: int = 0
+
+    def __repr__(self) -> str:
+        return shown_settings(self)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

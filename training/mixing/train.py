@@ -20,8 +20,8 @@ from ident3d.training.encoders.perceptron import Perceptron, perceptron
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.devices import device_of
 from ident3d.training.loop.dtype import autocast
-from ident3d.training.loop.log import Log
-from ident3d.training.loop.own_code import own_code
+from ident3d.training.loop.log import Log, OnLog
+from ident3d.training.loop.own_code import doubts, own_code
 from ident3d.training.loop.recording import Step, check_intervals, record_steps
 from ident3d.training.loop.steps import Stream, rate_factor, seed_of, set_rates
 from ident3d.training.loop.stopping import stoppable
@@ -29,7 +29,7 @@ from ident3d.training.mixing.by_lambda import r2_of_halves
 from ident3d.training.mixing.generator import Whitening, mixing_named
 from ident3d.training.mixing.ground_truth import global_minimum
 from ident3d.training.mixing.loss import MixingLoss
-from ident3d.training.mixing.run import default_name, start_or_resume
+from ident3d.training.mixing.run import default_name, own_names, recorded_own_code, start_or_resume
 from ident3d.training.mixing.sampling import Sampler, sampler
 from ident3d.training.mixing.settings import MixingSettings, with_defaults
 
@@ -73,11 +73,12 @@ def mixing(
     settings: MixingSettings = DEFAULTS,
     *,
     out: Path | str | None = None,
-    root: Path | None = None,
+    root: Path | str | None = None,
     device: str = "auto",
     resume: bool = False,
     save_every: int = 1000,
     log_every: int = 100,
+    on_log: OnLog | None = None,
     show_progress: bool = True,
 ) -> MixingRun:
     """Train an encoder f on x = g(z), z and z̃ drawn anew in every step; the run's folder is `out`.
@@ -93,6 +94,7 @@ def mixing(
         resume: Go on with an unfinished run.
         save_every: Steps between checkpoints.
         log_every: Steps between lines of the log.
+        on_log: Called with each line of the log, a dict with step, loss, r2 and more.
         show_progress: Show a progress bar.
 
     Returns:
@@ -118,8 +120,11 @@ def mixing(
         held = stack.enter_context(start_or_resume(path, s, where, resume))
         asked_to_stop = stack.enter_context(stoppable())
         first = restore(work, optimiser)
-        log = Log(path, first, last, show=show_progress, tensorboard=False)
+        log = Log(path, first, last, show=show_progress, on_log=on_log)
         stack.callback(log.close)
+        if first:
+            for sentence in doubts(recorded_own_code(path), own_names(s)):
+                log.note(sentence)
 
         # ---- Bookkeeping: a line of the log and a checkpoint, whenever one is due.
         for step, to_save in record_steps(

@@ -1,6 +1,6 @@
 """What follows a training run: scores on held-out images if there are any, and the report."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,10 +37,10 @@ class FinishedRun:
 def finish(
     run: Run | Path | str,
     *,
-    root: Path | None = None,
+    root: Path | str | None = None,
     device: str = "auto",
     allow_same: bool = False,
-    encoder: str | None = None,
+    encoder: str | Callable[..., Any] | None = None,
     metrics: str | Sequence[str] = "default",
 ) -> FinishedRun:
     """Score a run on its matching test set by `metrics`, as `evaluate` takes them, and write its report.

@@ -128,6 +128,18 @@ def test_folders_that_cannot_be_trained_on(root: Path, tmp_path: Path) -> None:
     assert "Scored on images that the run was trained on." in done.stdout
 
 
+def test_without_a_folder_nothing_is_guessed(root: Path, tmp_path: Path) -> None:
+    done = ident3d("train", "--root", root, "--out", tmp_path / "run", *TINY)
+    assert "80 images of 16 pixels" in done.stderr
+    make_dataset(tmp_path / "scratch", 12)
+    make_dataset(tmp_path / "real", 40)
+    done = ident3d("train", "--root", tmp_path, "--out", tmp_path / "other", *TINY)
+    assert done.exit_code == 2
+    for fact in ("2 training sets", f"{tmp_path / 'scratch'} (12 images)", f"{tmp_path / 'real'} (40 images)"):
+        assert fact in done.stderr
+    assert not (tmp_path / "other").exists()
+
+
 def test_resume_says_where_there_is_nothing_to_go_on_with(root: Path, tmp_path: Path) -> None:
     command = ["train", root / "train", "--out", tmp_path / "run", *TINY, "--resume"]
     assert "held no run to go on with" in ident3d(*command).output

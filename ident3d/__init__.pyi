@@ -32,7 +32,7 @@ from ident3d.reproduction.reproduce import reproduce as reproduce
 from ident3d.shapes.library import meshes as meshes
 from ident3d.training.images.evaluate import encode as encode
 from ident3d.training.images.evaluate import evaluate as evaluate
-from ident3d.training.images.settings import Settings as Settings
+from ident3d.training.images.settings import TrainSettings as TrainSettings
 from ident3d.training.images.train import train as train
 from ident3d.training.mixing.settings import MixingSettings as MixingSettings
 from ident3d.training.mixing.train import mixing as mixing

@@ -41,7 +41,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("examples")
     for name in ("train", "test"):
         shutil.copytree(OLD / name, folder / name)
-    settings = ident3d.Settings(encoder="resnet18", sigma=0.3, batch=8, steps=2, dtype="fp32")
+    settings = ident3d.TrainSettings(encoder="resnet18", sigma=0.3, batch=8, steps=2, dtype="fp32")
     ident3d.train(folder / "train", settings, out=folder / "run", device="cpu", workers=0, show_progress=False)
     return folder
 

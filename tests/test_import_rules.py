@@ -277,7 +277,7 @@ def test_front_door_loads_neither_torch_nor_bpy(code: str) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "from ident3d import Settings, MixingSettings",
+        "from ident3d import TrainSettings, MixingSettings",
         "import ident3d.training.experiments.experiment",
         "import ident3d.training.experiments.by_name",
     ],

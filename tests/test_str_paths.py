@@ -59,7 +59,7 @@ def test_paths_of_training_are_strings(tmp_path: Path, monkeypatch: pytest.Monke
     make_dataset(Path("data/set"), 24)
     make_dataset(Path("data/test"), 40, split="test")
     quick: dict[str, Any] = {"device": "cpu", "show_progress": False}
-    settings = ident3d.Settings(encoder="tiny:plain", batch=8, steps=1, dtype="fp32")
+    settings = ident3d.TrainSettings(encoder="tiny:plain", batch=8, steps=1, dtype="fp32")
     lines: list[dict[str, Any]] = []
     run = ident3d.train("data/set", settings, out="run", root="data", workers=0, on_log=lines.append, **quick)
     assert run.path == Path("run")

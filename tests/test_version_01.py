@@ -23,7 +23,7 @@ from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.machine import cpu_model
 from ident3d.training.images.run import default_name as run_name
 from ident3d.training.images.run import open_run
-from ident3d.training.images.settings import Settings
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.loop.devices import torch_threads
 from ident3d.training.mixing.run import default_name as mixing_name
 from ident3d.training.mixing.run import open_mixing
@@ -145,7 +145,7 @@ def test_settings_of_version_01_are_read_under_todays_names(folder: Path) -> Non
 
 def test_a_run_keeps_the_default_name_that_version_01_gave_it(folder: Path) -> None:
     for name, title, settings in (
-        ("run", run_name(open_run(folder / "run").settings, folder / "train"), Settings),
+        ("run", run_name(open_run(folder / "run").settings, folder / "train"), TrainSettings),
         ("mixing", mixing_name(open_mixing(folder / "mixing")), MixingSettings),
         ("aninfonce", mixing_name(open_mixing(folder / "aninfonce")), MixingSettings),
     ):

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from ident3d.training.images.settings import Settings
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.train import train
 
 if __name__ == "__main__":
@@ -17,7 +17,7 @@ if __name__ == "__main__":
         dist.init_process_group("gloo")
     data, options, *runs = sys.argv[1:]
     for out, settings in zip(runs[::2], runs[1::2], strict=True):
-        own = Settings(**json.loads(settings))
+        own = TrainSettings(**json.loads(settings))
         train(data, own, out=Path(out), workers=0, show_progress=False, **json.loads(options))
     if dist.is_initialized():
         dist.destroy_process_group()

@@ -17,7 +17,7 @@ from ident3d.loaders.batches.loader import make_loader
 from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.progress import progress_bar
 from ident3d.training.images.run import new_encoder
-from ident3d.training.images.settings import Settings, with_defaults
+from ident3d.training.images.settings import TrainSettings, with_defaults
 from ident3d.training.images.train import train
 from ident3d.training.loop.devices import on_device, torch_threads
 from ident3d.training.loop.dtype import autocast, cpu_has_bf16
@@ -98,7 +98,7 @@ def bench_train(
     """Measure both loops on the folder's pairs, on the CPU, at the folder's size."""
     if min(steps, threads) < 1:
         raise UserError("A step is measured on at least one step and one thread.")
-    settings = replace(Settings(), batch=batch, steps=steps + WARM_UP, encoder=encoder)
+    settings = replace(TrainSettings(), batch=batch, steps=steps + WARM_UP, encoder=encoder)
     with torch_threads(threads), progress_bar(5, "measurements") as bar:
         data = PairDataset(path)
         complete = with_defaults(settings, data.source.world, data.source.size, len(data.source))
@@ -138,7 +138,7 @@ def bench_train(
     )
 
 
-def our_steps(path: Path | str, settings: Settings) -> tuple[str, list[dict[str, Any]]]:
+def our_steps(path: Path | str, settings: TrainSettings) -> tuple[str, list[dict[str, Any]]]:
     """Train, and return the number format and the log's line of every step but the first ones."""
     with tempfile.TemporaryDirectory() as folder:
         options: dict[str, Any] = {"device": "cpu", "workers": 0, "log_every": 1, "show_progress": False}
@@ -148,7 +148,7 @@ def our_steps(path: Path | str, settings: Settings) -> tuple[str, list[dict[str,
         return run.dtype, read_log(run.path)[WARM_UP:]
 
 
-def encoder_passes(data: PairDataset, settings: Settings) -> Callable[[int], object]:
+def encoder_passes(data: PairDataset, settings: TrainSettings) -> Callable[[int], object]:
     """Return a step that is nothing but the encoder's passes there and back over both views of a batch."""
     here = torch.device("cpu")
     model = on_device(new_encoder(settings, data.source.world), here)
@@ -164,7 +164,7 @@ def encoder_passes(data: PairDataset, settings: Settings) -> Callable[[int], obj
     return step
 
 
-def plain_loop(data: PairDataset, settings: Settings) -> Iterator[float]:
+def plain_loop(data: PairDataset, settings: TrainSettings) -> Iterator[float]:
     """Run the usual loop: samples normalised one by one, two passes in float32, all differences at once."""
     model = new_encoder(settings, data.source.world)
     optimiser = torch.optim.Adam(model.parameters(), lr=settings.lr)

@@ -82,13 +82,13 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
       torchrun --nproc-per-node 8 -m ident3d train      eight GPUs
     """
     from ident3d.metrics.scoring import choose_scores
-    from ident3d.training.images.settings import Settings
+    from ident3d.training.images.settings import TrainSettings
     from ident3d.training.images.train import train
     from ident3d.training.images.which_dataset import training_folder
     from ident3d.training.loop.devices import rank
     from ident3d.training.report.finish import finish
 
-    settings, metrics = settings_of(Settings, given), given.pop("metrics")
+    settings, metrics = settings_of(TrainSettings, given), given.pop("metrics")
     # A name that does not exist is refused before hours of training.
     choose_scores(metrics)
     which = ""

@@ -20,7 +20,7 @@ from ident3d.training.experiments.experiment import Experiment, ImageVariant
 from ident3d.training.images.evaluate import Evaluation, evaluate
 from ident3d.training.images.identity import identity_r2
 from ident3d.training.images.run import Run, new_encoder
-from ident3d.training.images.settings import Settings, moving_latents, with_defaults
+from ident3d.training.images.settings import TrainSettings, moving_latents, with_defaults
 from ident3d.training.images.train import train
 from ident3d.training.loop.devices import circumstances, device_of, on_device
 from ident3d.training.loop.dtype import choose_dtype, seconds_of_pass
@@ -88,7 +88,7 @@ def estimate(cells: Sequence[Cell[ImageVariant]], base: Path, device: str) -> li
     return [first, rows] if images else [rows]
 
 
-def seconds_per_image(s: Settings, variant: ImageVariant, device: str) -> float:
+def seconds_per_image(s: TrainSettings, variant: ImageVariant, device: str) -> float:
     """Return the seconds that one image takes in a training step, measured on a small batch."""
     keep_memory()
     where, count = device_of(device), 16
@@ -100,7 +100,7 @@ def seconds_per_image(s: Settings, variant: ImageVariant, device: str) -> float:
     return seconds_of_pass(model, images, dtype) / count / threads
 
 
-def settings_of(cell: Cell[ImageVariant]) -> Settings:
+def settings_of(cell: Cell[ImageVariant]) -> TrainSettings:
     """Return a cell's settings with every default decided."""
     variant = cell.variant
     return with_defaults(variant.settings_of(cell.row, cell.seed), variant.world, variant.size, variant.train)

@@ -33,7 +33,7 @@ from ident3d.shapes.cache import cached_meshes, load_mesh, mesh_sha256
 from ident3d.shapes.normalise import NormalMesh
 from ident3d.training.images.evaluate import encode, evaluate
 from ident3d.training.images.run import open_run
-from ident3d.training.images.settings import Settings
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.loop import checkpoint
 from ident3d.training.mixing.run import open_mixing
 from ident3d.training.report.report import write_report
@@ -277,7 +277,7 @@ def read_meshes(case: Path) -> None:
 
 def resume_train(case: Path) -> None:
     # A user asks for what was asked for before, whatever the file says by now.
-    settings = Settings(space="box", cond="gennorm", cond_p=3.0, loss="delta", model_p=3.0, negatives="others",
+    settings = TrainSettings(space="box", cond="gennorm", cond_p=3.0, loss="delta", model_p=3.0, negatives="others",
                         encoder="tiny:smallest", dim=10, size=16, batch=8, steps=4, dtype="fp32")  # fmt: skip
     train("train", settings, out="run", resume=True, workers=0, device="cpu", **QUIET)
 

@@ -19,7 +19,7 @@ from ident3d.loaders.folders.folder import digest
 from ident3d.loaders.folders.packed import PACKED_FILE, pack
 from ident3d.loaders.format.files import LARGEST_JSON, parse_json, read_json, write_json
 from ident3d.loaders.layouts.importing import import_
-from ident3d.training.images.settings import Settings
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.loop.log import read_log
 
 GIGABYTES = 4 * 2**30
@@ -29,7 +29,7 @@ from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.format.latents_source import read_npy
 from ident3d.loaders.layouts.importing import import_
-from ident3d.training.images.settings import Settings
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.loop.log import read_log
 base = Path(sys.argv[1])
 cap()
@@ -144,10 +144,10 @@ def test_a_name_that_is_not_utf_8_is_one_sentence(tmp_path: Path, capsys: pytest
 
 @pytest.mark.parametrize("dim", [10**12, 0, -1])
 def test_a_run_cannot_ask_for_an_encoder_that_fills_the_memory(dim: int) -> None:
-    recorded = Settings(space="box", loss="delta", negatives="batch", size=16).as_dict()
-    assert Settings.from_dict(recorded | {"dim": 10}).dim == 10
+    recorded = TrainSettings(space="box", loss="delta", negatives="batch", size=16).as_dict()
+    assert TrainSettings.from_dict(recorded | {"dim": 10}).dim == 10
     with pytest.raises(TypeError, match=f"dim is {dim}"):
-        Settings.from_dict(recorded | {"dim": dim})
+        TrainSettings.from_dict(recorded | {"dim": dim})
 
 
 @pytest.mark.parametrize(

@@ -27,12 +27,12 @@ from ident3d.training.experiments.icml2021 import TABLE4
 from ident3d.training.experiments.neurips2021 import CAUSAL3DIDENT
 from ident3d.training.images.evaluate import evaluate
 from ident3d.training.images.identity import identity_r2
-from ident3d.training.images.settings import Settings, with_defaults
+from ident3d.training.images.settings import TrainSettings, with_defaults
 from ident3d.training.images.train import train
 from ident3d.training.report.report import paper_row, write_report
 
 OLD = Path(__file__).parents[1] / "data/v0.1/reproduce"
-SETTINGS = Settings(encoder="tiny:plain", batch=32, steps=2)
+SETTINGS = TrainSettings(encoder="tiny:plain", batch=32, steps=2)
 TINY = ImageVariant(name="all-ten", settings=SETTINGS, world=World(), size=16, train=80, test=64)
 SMALL = replace(TABLE4, profiles={"tiny": (TINY,)})
 
@@ -255,12 +255,12 @@ def test_every_row_is_accepted_for_every_profile() -> None:
 
 def test_the_papers_defaults_are_the_papers_row() -> None:
     world = World()
-    found = paper_row(with_defaults(Settings(), world, 224, 250_000))
+    found = paper_row(with_defaults(TrainSettings(), world, 224, 250_000))
     assert found is not None
     assert found.paper["MCC"] == (98.31, 0.04)
-    s = with_defaults(Settings(), world, 224, 250_000)
+    s = with_defaults(TrainSettings(), world, 224, 250_000)
     assert (s.batch, s.steps, s.lr, s.sigma, s.encoder, s.model_p, s.tau) == (512, 30_000, 1e-4, 0.1, "resnet18", 2, 1)
-    assert paper_row(with_defaults(Settings(model_p=1), world, 224, 250_000)) is None
+    assert paper_row(with_defaults(TrainSettings(model_p=1), world, 224, 250_000)) is None
 
 
 def test_names_are_known(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from synthetic import make_dataset
 
-from ident3d.training.images.settings import Settings
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.train import train
 
-SETTINGS = Settings(encoder="tiny:plain", batch=32, steps=3)
+SETTINGS = TrainSettings(encoder="tiny:plain", batch=32, steps=3)
 
 
 @pytest.fixture(scope="module")

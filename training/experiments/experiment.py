@@ -6,11 +6,11 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 from ident3d.errors import UserError, check_known
 from ident3d.latents.worlds import World
-from ident3d.training.images.settings import Settings
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.mixing.settings import MixingSettings
 
 Figure = tuple[float, float]  # mean and spread over seeds, in percent; the spread is 0 if the paper gives none
-AnySettings = TypeVar("AnySettings", bound=Settings | MixingSettings)
+AnySettings = TypeVar("AnySettings", bound=TrainSettings | MixingSettings)
 
 # What decides the latents of a row on mixed latents: rows that agree in it share a supervised baseline.
 LATENT_SETTINGS: Final = ("latent_space", "dim", "marginal", "marginal_sigma", "marginal_kappa")
@@ -51,7 +51,7 @@ class Variant(Generic[AnySettings]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageVariant(Variant[Settings]):
+class ImageVariant(Variant[TrainSettings]):
     """A variant on images of a world, `size` pixels wide: `train` of them to train on, `test` to score on.
 
     `scored` is "test", or "validation" for as many other images, on which settings may be tuned.

@@ -24,14 +24,14 @@ from typing import Any, Final
 
 from ident3d.latents.worlds import World
 from ident3d.training.experiments.experiment import Experiment, ImageVariant, Plot, Row, on_mixed_latents
-from ident3d.training.images.settings import Settings
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.mixing.settings import MixingSettings
 
 # The public code's loss and box. Both differ from the defaults of `ident3d train`.
-PUBLISHED: Final = Settings(negatives="batch", bound=1.0)
+PUBLISHED: Final = TrainSettings(negatives="batch", bound=1.0)
 # For a CPU: an encoder for small images, the papers' negatives, and a box that starts where the pairs say. One that
 # starts narrow rests on a plateau at an R² of .83, where the spotlight's hue is not found (docs/explanation/boxes.md).
-MINI: Final = Settings(encoder="conv", batch=256, lr=1e-3, schedule="onecycle", steps=3_000)
+MINI: Final = TrainSettings(encoder="conv", batch=256, lr=1e-3, schedule="onecycle", steps=3_000)
 MINI_TEN: Final = replace(MINI, batch=512, lr=2e-3, steps=6_000)
 
 ALL_TEN: Final = ImageVariant(name="all-ten", settings=PUBLISHED, world=World(), size=224, train=250_000, test=25_000)

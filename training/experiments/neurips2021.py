@@ -16,7 +16,7 @@ from typing import Final
 from ident3d.latents.exact.names import GROUPS
 from ident3d.latents.worlds import World
 from ident3d.training.experiments.experiment import Experiment, ImageVariant, Row
-from ident3d.training.images.settings import Settings
+from ident3d.training.images.settings import TrainSettings
 
 # How each column is scored: the class by a linear classifier, groups of latents by kernel ridge regression.
 RIDGE: Final = "kernel_ridge_r2"
@@ -29,7 +29,7 @@ SCORES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "hue ground": (RIDGE, ("ground_hue",)),
     "rot": (RIDGE, GROUPS["rotation"]),
 }
-PAPER: Final = Settings(space="unbounded", loss="simclr", dim=8, steps=200_000)
+PAPER: Final = TrainSettings(space="unbounded", loss="simclr", dim=8, steps=200_000)
 MINI: Final = replace(PAPER, batch=256, lr=1e-3, schedule="onecycle", steps=1_500)
 CAUSAL: Final = ImageVariant(
     name="causal", settings=PAPER, world=World("causal3dident"), size=224, train=252_000, test=25_200

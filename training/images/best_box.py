@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from ident3d.loaders.datasets.pair_dataset import PairDataset
-from ident3d.training.images.settings import Settings, moving_latents
+from ident3d.training.images.settings import TrainSettings, moving_latents
 from ident3d.training.losses.aninfonce import Precision, an_info_nce
 from ident3d.training.losses.contrastive import alignment_uniformity, delta_contrastive
 
@@ -46,7 +46,7 @@ class BestBox:
             return None
 
 
-def best_box(s: Settings, pairs: PairDataset) -> BestBox | None:
+def best_box(s: TrainSettings, pairs: PairDataset) -> BestBox | None:
     """Return the best box of complete settings on these pairs; None for a loss without differences, or a user's own.
 
     The batch counts, and whether an anchor is among its own negatives; so the settings' loss is minimised itself, on
@@ -62,7 +62,7 @@ def best_box(s: Settings, pairs: PairDataset) -> BestBox | None:
     return BestBox(round(width, 2), round(loss, 4), round(pair_width, 4), round(WIDER * wide, 2))
 
 
-def latents_of(s: Settings, pairs: PairDataset) -> tuple[Tensor, Tensor, Tensor]:
+def latents_of(s: TrainSettings, pairs: PairDataset) -> tuple[Tensor, Tensor, Tensor]:
     """Return latents that vary of anchors and positives (n, d), whole batches of them, and which are a box's (d,)."""
     world = pairs.source.world
     drawn = pairs.sampler.pairs(np.arange(max(PAIRS, s.batch) // s.batch * s.batch))
@@ -72,7 +72,7 @@ def latents_of(s: Settings, pairs: PairDataset) -> tuple[Tensor, Tensor, Tensor]
     return z, z_tilde, torch.tensor([s.space != "box*sphere" or k < 3 for k in range(len(moving))])
 
 
-def least(s: Settings, z: Tensor, z_tilde: Tensor, boxed: Tensor) -> tuple[float, float]:
+def least(s: TrainSettings, z: Tensor, z_tilde: Tensor, boxed: Tensor) -> tuple[float, float]:
     """Return the width with the least mean loss, and that loss."""
     value = loss_of(s, z.shape[1])
 
@@ -87,7 +87,7 @@ def least(s: Settings, z: Tensor, z_tilde: Tensor, boxed: Tensor) -> tuple[float
     return exp(found.x), float(found.fun)
 
 
-def start_of_box(box: BestBox, s: Settings) -> str:
+def start_of_box(box: BestBox, s: TrainSettings) -> str:
     """Return a sentence on where and why a box starts, and how fast its bound moves."""
     moves = f"its bound moves at a rate of {s.space_lr:g}" if s.learnable is not False else "it stays so"
     return (
@@ -96,7 +96,7 @@ def start_of_box(box: BestBox, s: Settings) -> str:
     )
 
 
-def loss_of(s: Settings, dim: int) -> Callable[[Tensor, Tensor], Tensor]:
+def loss_of(s: TrainSettings, dim: int) -> Callable[[Tensor, Tensor], Tensor]:
     """Return the settings' loss of codes (B, d), (B, d) in one process: `Objective` would ask the other ranks."""
     first_row = 0 if s.negatives == "others" else None
     p = s.model_p or 2.0

@@ -5,7 +5,7 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 from ident3d.training.images.best_box import BestBox
-from ident3d.training.images.settings import Settings
+from ident3d.training.images.settings import TrainSettings
 
 # Steps over which nothing changed, and lines of the log that must lie in them; by how much R² may still rise, above
 # which R² nothing is amiss, and how far the loss lies above what is possible.
@@ -35,7 +35,7 @@ def plateau(lines: Sequence[dict[str, Any]], best: BestBox) -> Plateau | None:
     return Plateau(lines[-1]["step"], r2, loss) if flat and r2 < GOOD and loss > best.loss + GAP else None
 
 
-def advice(found: Plateau, best: BestBox, s: Settings) -> str:
+def advice(found: Plateau, best: BestBox, s: TrainSettings) -> str:
     """Return a sentence that says where a run rests, what loss is possible, and what helps."""
     ways = []
     if "box" in str(s.space) and s.learnable is not False:

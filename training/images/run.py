@@ -14,7 +14,7 @@ from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.loaders.folders.folder import Description, read_description
 from ident3d.training.encoders.image_encoder import Encoder, encoder
 from ident3d.training.encoders.output_spaces import output_space
-from ident3d.training.images.settings import PUBLIC_BOUND, Settings, moving_latents, on_sphere
+from ident3d.training.images.settings import PUBLIC_BOUND, TrainSettings, moving_latents, on_sphere
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.dtype import TYPES
 from ident3d.training.loop.own_object import OwnObject
@@ -32,7 +32,7 @@ class Run:
     """
 
     path: Path
-    settings: Settings
+    settings: TrainSettings
     data: dict[str, Any]
     pixels: Pixels
     dtype: str
@@ -72,7 +72,7 @@ def open_run(path: Path | str) -> Run:
     """Read ``run.json``, every field checked."""
     path = Path(path)
     with record_of(path, KIND) as content:
-        settings = Settings.from_dict(content["settings"])
+        settings = TrainSettings.from_dict(content["settings"])
         mean, std = (tuple(map(float, content["pixels"][name])) for name in ("mean", "std"))
         data, facts = content["data"], content["facts"]
         dtype = str(with_new_names(content)["dtype"])  # "precision" until version 0.1
@@ -88,7 +88,7 @@ def open_run(path: Path | str) -> Run:
     return Run(path, settings, data, Pixels(mean, std, settings.size), dtype, facts)
 
 
-def new_pairs(settings: Settings, images: ImageDataset) -> PairDataset:
+def new_pairs(settings: TrainSettings, images: ImageDataset) -> PairDataset:
     """Return the pairs that the settings ask for among these images."""
     s = settings
     # On the periodic variant vmf is for the sphere, with a normal on the box.
@@ -119,7 +119,7 @@ def pairs_of(run: Run) -> PairDataset | None:
     return None
 
 
-def new_encoder(settings: Settings, world: AnyWorld, channels: int = 3) -> Encoder:
+def new_encoder(settings: TrainSettings, world: AnyWorld, channels: int = 3) -> Encoder:
     """Return the settings' encoder of images with so many channels; its weights depend on the seed alone."""
     s = settings
     assert s.space is not None
@@ -154,7 +154,7 @@ def trained_encoder(run: Run, own: str | Callable[..., Any] | None = None) -> tu
     return model.eval(), kept.step
 
 
-def default_name(settings: Settings, data: Path) -> str:
+def default_name(settings: TrainSettings, data: Path) -> str:
     """Return <dataset>-<views>-<space>-<hash of all settings>."""
     views = "supervised" if settings.supervised else settings.cond
     # A star is no part of a sensible file name.

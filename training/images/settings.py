@@ -30,15 +30,15 @@ PUBLIC_BOUND = 1.0
 
 
 @dataclass(frozen=True, repr=False)
-class Settings:
+class TrainSettings:
     """The options of `ident3d train` that decide what is learnt. None means what `with_defaults` makes of it.
 
     A box's `bound` may stay None: then its start is found from the pairs, and the run's facts hold it.
     `loss` and `encoder` take a user's own function, class or module as well as a name.
 
     Example:
-        >>> from ident3d import Settings
-        >>> Settings(space="sphere", steps=2000).batch
+        >>> from ident3d import TrainSettings
+        >>> TrainSettings(space="sphere", steps=2000).batch
         512
     """
 
@@ -80,7 +80,7 @@ class Settings:
         return asdict(self) | {"only": list(self.only)}
 
     @classmethod
-    def from_dict(cls, recorded: dict[str, Any]) -> "Settings":
+    def from_dict(cls, recorded: dict[str, Any]) -> "TrainSettings":
         """Return the settings that a run recorded, complete. Raise TypeError for anything else."""
         settings = cls(**with_new_names(recorded) | {"only": tuple(map(str, recorded["only"]))})
         # JSON has one kind of number, so an int is accepted for a float, and never the other way round.
@@ -102,7 +102,7 @@ class Settings:
         return self.supervised or self.cond == "augment"
 
 
-def with_defaults(settings: Settings, world: AnyWorld, stored_size: int, images: int) -> Settings:
+def with_defaults(settings: TrainSettings, world: AnyWorld, stored_size: int, images: int) -> TrainSettings:
     """Return the settings with every None decided. Raise UserError for the first that does not fit the rest."""
     s = settings
     space = s.space or usual_space(s, world)
@@ -148,7 +148,7 @@ def with_defaults(settings: Settings, world: AnyWorld, stored_size: int, images:
     )
 
 
-def usual_space(s: Settings, world: AnyWorld) -> str:
+def usual_space(s: TrainSettings, world: AnyWorld) -> str:
     """Return the space if none is named: the latents' own, or the sphere for losses that compare directions."""
     if s.supervised:
         return "unbounded"
@@ -157,7 +157,7 @@ def usual_space(s: Settings, world: AnyWorld) -> str:
     return "box*sphere" if on_sphere(world) else "box"
 
 
-def usual_loss(s: Settings, space: str) -> str:
+def usual_loss(s: TrainSettings, space: str) -> str:
     """Return the loss if none is named: SimCLR's for augmentations, else the papers' for the space."""
     if s.supervised:
         return "mse"
@@ -166,7 +166,7 @@ def usual_loss(s: Settings, space: str) -> str:
     return "infonce" if space == "sphere" else "delta"
 
 
-def check_conditional(s: Settings, world: AnyWorld) -> None:
+def check_conditional(s: TrainSettings, world: AnyWorld) -> None:
     """Raise UserError if the world has no such pairs, or if the settings need none."""
     if s.supervised and (s.cond != "normal" or s.only or s.same_class):
         raise UserError("--supervised has no pairs: leave --cond, --only and --same-class away.")

@@ -22,7 +22,7 @@ from ident3d.training.encoders.image_encoder import Encoder, parameter_groups
 from ident3d.training.encoders.output_spaces import OutputSpace
 from ident3d.training.images.best_box import BestBox, best_box
 from ident3d.training.images.run import Run, data_facts, default_name, new_encoder, new_pairs, open_run
-from ident3d.training.images.settings import DTYPES, Settings, moving_latents, with_defaults
+from ident3d.training.images.settings import DTYPES, TrainSettings, moving_latents, with_defaults
 from ident3d.training.images.which_dataset import training_folder
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.devices import Rank, agreed, circumstances, on_device
@@ -48,7 +48,7 @@ class TrainingRequest:
     path: Path
     images: ImageDataset
     data: dict[str, Any]
-    settings: Settings
+    settings: TrainSettings
     resumed: Run | None
     held: Lease | None
 
@@ -73,7 +73,7 @@ class Parts:
 @contextmanager
 def start_or_resume(
     data: Path | str | None,
-    settings: Settings,
+    settings: TrainSettings,
     here: Rank,
     *,
     out: Path | str | None,
@@ -106,7 +106,7 @@ def start_or_resume(
         yield TrainingRequest(folder, images, facts, settings, resumed, held)
 
 
-def check_same(run: Run, settings: Settings, data: dict[str, Any]) -> None:
+def check_same(run: Run, settings: TrainSettings, data: dict[str, Any]) -> None:
     """Raise UserError unless a run goes on with its own settings and data; a constant rate may take more steps."""
     ours, theirs = settings.as_dict(), run.settings.as_dict()
     if settings.schedule == "constant" and settings.steps >= run.settings.steps:
@@ -186,7 +186,7 @@ def restore(work: Parts) -> int:
     return kept.step
 
 
-def views_for(s: Settings, pixels: Pixels, generator: torch.Generator) -> MakeViews:
+def views_for(s: TrainSettings, pixels: Pixels, generator: torch.Generator) -> MakeViews:
     """Return what makes the encoder's views of a batch: pairs, augmentations, or the images as they are."""
     if s.supervised:
         return partial(image_views, pixels)
@@ -195,7 +195,7 @@ def views_for(s: Settings, pixels: Pixels, generator: torch.Generator) -> MakeVi
     return partial(pair_views, pixels)
 
 
-def dtype_here(s: Settings, model: Encoder, pixels: Pixels, device: torch.device) -> str:
+def dtype_here(s: TrainSettings, model: Encoder, pixels: Pixels, device: torch.device) -> str:
     """Return the number format that every rank uses: the first rank's choice, which may hang on its clock."""
     size = pixels.size or 1
     images = torch.randn(min(2 * s.batch, 64), pixels.channels, size, size, device=device)
@@ -204,7 +204,7 @@ def dtype_here(s: Settings, model: Encoder, pixels: Pixels, device: torch.device
     return DTYPES[agreed(DTYPES.index(chosen), device)]
 
 
-def network_of(model: Encoder, s: Settings, here: Rank) -> nn.Module:
+def network_of(model: Encoder, s: TrainSettings, here: Rank) -> nn.Module:
     """Return the model as the loop calls it: compiled, or shared out among ranks."""
     network: nn.Module = model
     if s.sync_bn:

@@ -14,7 +14,7 @@ from ident3d.training.encoders.output_spaces import Box, Sphere
 from ident3d.training.images.best_box import start_of_box
 from ident3d.training.images.plateau import advice, plateau
 from ident3d.training.images.run import Run, write_run
-from ident3d.training.images.settings import Settings
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.setup import Parts, build, restore, start_or_resume
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.accumulation import accumulated_backward
@@ -27,13 +27,13 @@ from ident3d.training.loop.steps import rate_factor, seed_of, set_rates
 from ident3d.training.loop.stopping import stoppable
 from ident3d.training.losses.gather import average_gradients
 
-DEFAULTS = Settings()
+DEFAULTS = TrainSettings()
 SMALLER = "take a smaller --chunk, which keeps all negatives, or a smaller --batch, --size or --encoder"
 
 
 def train(
     data: Path | str | None = None,
-    settings: Settings = DEFAULTS,
+    settings: TrainSettings = DEFAULTS,
     *,
     out: Path | str | None = None,
     root: Path | str | None = None,
@@ -73,8 +73,8 @@ def train(
         The `Run`.
 
     Example:
-        >>> from ident3d import Settings, train
-        >>> settings = Settings(encoder="resnet18", sigma=0.3, batch=8, steps=2, dtype="fp32")
+        >>> from ident3d import TrainSettings, train
+        >>> settings = TrainSettings(encoder="resnet18", sigma=0.3, batch=8, steps=2, dtype="fp32")
         >>> run = train(dataset, settings, out="runs/first", device="cpu", workers=0, show_progress=False)
         >>> run.path.name, run.settings.loss
         ('first', 'delta')

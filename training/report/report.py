@@ -19,7 +19,7 @@ from ident3d.training.experiments.experiment import Row
 from ident3d.training.experiments.icml2021 import TABLE4
 from ident3d.training.images.evaluate import CODES_FILE, EVALUATION_FILE, Evaluation
 from ident3d.training.images.run import Run, open_run, pairs_of
-from ident3d.training.images.settings import Settings
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.loop.log import LARGEST_FIGURE, read_log
 from ident3d.training.report.charts import curve, heat_map, line_chart, scatter
 from ident3d.training.report.gallery import neighbour_rows, pair_rows, walk_rows
@@ -123,13 +123,13 @@ def codes_in(content: bytes, file: Path) -> NDArray[np.float64]:
     return codes.astype(np.float64)
 
 
-def paper_row(settings: Settings) -> Row | None:
+def paper_row(settings: TrainSettings) -> Row | None:
     """Return the row of Table 4 that a run's settings are an instance of, if there is one."""
     usual_loss = settings.loss in (None, "delta", "infonce", "simclr", "mse") and settings.model_p in (None, 2.0)
     if settings.only or settings.same_class or not usual_loss:
         return None
     for row in TABLE4.rows:
-        plain = Settings(**row.change or {})
+        plain = TrainSettings(**row.change or {})
         # The supervised row leaves its space to the defaults.
         same = ("cond", "supervised") if plain.supervised else ("space", "cond", "supervised")
         if row.change is not None and all(getattr(plain, name) == getattr(settings, name) for name in same):

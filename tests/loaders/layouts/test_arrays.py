@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import ident3d
-from ident3d import Factor, Factors, ImageDataset, PairDataset, Settings, from_arrays, make_loader
+from ident3d import Factor, Factors, ImageDataset, PairDataset, TrainSettings, from_arrays, make_loader
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders.folders import make
@@ -194,9 +194,9 @@ def test_a_run_trains_resumes_and_is_scored(
     name: str, settings: dict[str, Any], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     folder, more = request.getfixturevalue(name), {"device": "cpu", "workers": 0, **QUIET}
-    chosen = Settings(batch=16, steps=2, dtype="fp32", **settings)
+    chosen = TrainSettings(batch=16, steps=2, dtype="fp32", **settings)
     ident3d.train(folder / "train", chosen, out=tmp_path / "run", **more)
-    longer = Settings(batch=16, steps=3, dtype="fp32", **settings)
+    longer = TrainSettings(batch=16, steps=3, dtype="fp32", **settings)
     ident3d.train(folder / "train", longer, out=tmp_path / "run", resume=True, **more)
     found = ident3d.evaluate(tmp_path / "run", metrics="mcc_pearson", device="cpu", **QUIET)
     assert found.data.name == "test"
@@ -332,11 +332,11 @@ def test_images_with_classes_and_no_latents(tmp_path: Path) -> None:
         PairDataset(tmp_path / "out")
     more: dict[str, Any] = {"out": tmp_path / "run", "device": "cpu", "workers": 0, **QUIET}
     with pytest.raises(UserError, match="--dim"):
-        ident3d.train(tmp_path / "out", Settings(cond="augment", batch=16, steps=1), **more)
+        ident3d.train(tmp_path / "out", TrainSettings(cond="augment", batch=16, steps=1), **more)
     alone = from_arrays(images, None, tmp_path / "alone", **QUIET).path
     for path in (tmp_path / "out", alone):
         more["out"] = path.with_suffix(".run")
-        ident3d.train(path, Settings(cond="augment", dim=4, batch=16, steps=1, dtype="fp32"), **more)
+        ident3d.train(path, TrainSettings(cond="augment", dim=4, batch=16, steps=1, dtype="fp32"), **more)
     with pytest.raises(UserError, match="encode"):
         ident3d.evaluate(more["out"], path, device="cpu", **QUIET)
 

@@ -16,7 +16,7 @@ from ident3d.losses import delta_contrastive
 from ident3d.training.images.best_box import WIDER, BestBox, best_box
 from ident3d.training.images.plateau import advice, plateau
 from ident3d.training.images.run import open_run
-from ident3d.training.images.settings import Settings, with_defaults
+from ident3d.training.images.settings import TrainSettings, with_defaults
 from ident3d.training.images.train import train
 from ident3d.training.loop import checkpoint
 
@@ -26,8 +26,8 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> PairDataset:
     return PairDataset(make_dataset(tmp_path_factory.mktemp("box") / "set", 400, size=8), sigma=0.3)
 
 
-def complete(pairs: PairDataset, **given: Any) -> Settings:
-    return with_defaults(Settings(**{"batch": 128, "sigma": 0.3, **given}), pairs.source.world, 8, 400)
+def complete(pairs: PairDataset, **given: Any) -> TrainSettings:
+    return with_defaults(TrainSettings(**{"batch": 128, "sigma": 0.3, **given}), pairs.source.world, 8, 400)
 
 
 @pytest.mark.parametrize("negatives", ["others", "batch"])
@@ -72,7 +72,7 @@ def test_a_sphere_and_a_users_own_loss_have_none(pairs: PairDataset) -> None:
 
 def test_a_resumed_run_keeps_its_start_and_its_rate(tmp_path: Path) -> None:
     path = make_dataset(tmp_path / "set", 64)
-    settings = Settings(encoder="tiny:convolution", batch=16, steps=4, lr=1e-3, dtype="fp32")
+    settings = TrainSettings(encoder="tiny:convolution", batch=16, steps=4, lr=1e-3, dtype="fp32")
     options: dict[str, Any] = {"workers": 0, "show_progress": False, "device": "cpu"}
     whole = train(path, settings, out=tmp_path / "whole", **options)
     train(path, replace(settings, steps=2), out=tmp_path / "part", **options)
@@ -106,10 +106,10 @@ def test_a_plateau_is_flat_above_the_least_loss() -> None:
 def test_advice_names_what_the_run_could_change() -> None:
     found = plateau(log_of(*[0.83] * 12), BEST)
     assert found is not None
-    said = advice(found, BEST, Settings(space="box", bound=3.0))
+    said = advice(found, BEST, TrainSettings(space="box", bound=3.0))
     for fact in ("step 240", "0.83", "1.60", "1.20", f"--bound {BEST.start:g}", "resnet18+flat"):
         assert fact in said
-    said = advice(found, BEST, Settings(space="unbounded", encoder="conv"))
+    said = advice(found, BEST, TrainSettings(space="unbounded", encoder="conv"))
     assert "--bound" not in said
     assert "+flat" not in said
 

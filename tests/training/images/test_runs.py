@@ -13,7 +13,7 @@ from ident3d.cli import main
 from ident3d.latents.worlds import World
 from ident3d.training.images.evaluate import evaluate
 from ident3d.training.images.run import open_run
-from ident3d.training.images.settings import Settings, with_defaults
+from ident3d.training.images.settings import TrainSettings, with_defaults
 from ident3d.training.images.train import train
 
 TINY = ["--encoder", "tiny:plain", "--batch", "32", "--steps", "3", "--workers", "0", "--device", "cpu"]
@@ -104,7 +104,7 @@ def test_what_train_refuses(root: Path, tmp_path: Path, words: list[str], senten
 
 @pytest.mark.parametrize("given", [{"space": "sphere", "bound": -1.0}, {"space": "box", "radius": 0.0}])
 def test_a_number_that_the_space_does_not_have_is_not_looked_at_as_in_version_01(given: dict[str, Any]) -> None:
-    complete = with_defaults(Settings(batch=8, **given), World(), 64, 100)
+    complete = with_defaults(TrainSettings(batch=8, **given), World(), 64, 100)
     assert given.items() <= complete.as_dict().items()
 
 
@@ -147,7 +147,7 @@ def test_resume_says_where_there_is_nothing_to_go_on_with(root: Path, tmp_path: 
 
 
 def test_a_smaller_size_is_the_runs_size(root: Path, tmp_path: Path) -> None:
-    settings = Settings(encoder="tiny:small", batch=32, steps=1, size=8)
+    settings = TrainSettings(encoder="tiny:small", batch=32, steps=1, size=8)
     run = train(root / "train", settings, out=tmp_path / "run", workers=0, show_progress=False)
     assert evaluate(run.path, root / "test", show_progress=False, encoder="tiny:small").count == 70
 

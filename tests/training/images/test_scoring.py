@@ -18,13 +18,13 @@ from ident3d.loaders.folders.folder import Description, read_description
 from ident3d.loaders.format.files import write_json
 from ident3d.training.images.evaluate import encode, evaluate
 from ident3d.training.images.run import open_run, trained_encoder
-from ident3d.training.images.settings import Settings
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.train import train
 from ident3d.training.images.which_dataset import overlaps
 from ident3d.training.report.finish import finish
 from ident3d.training.report.report import write_report
 
-SETTINGS = Settings(encoder="tiny:plain", batch=32, steps=3)
+SETTINGS = TrainSettings(encoder="tiny:plain", batch=32, steps=3)
 
 
 def ident3d(*words: object) -> Result:
@@ -164,7 +164,7 @@ def test_evaluate_scores_the_test_set_of_the_root(root: Path) -> None:
 
 
 def test_batch_statistics_change_the_codes(root: Path, tmp_path: Path) -> None:
-    settings = Settings(encoder="tiny:convolution", batch=32, steps=2)
+    settings = TrainSettings(encoder="tiny:convolution", batch=32, steps=2)
     run = train(root / "train", settings, out=tmp_path / "run", workers=0, show_progress=False).path
     before = trained_encoder(open_run(run), "tiny:convolution")[0].state_dict()
     scores = [

@@ -24,14 +24,14 @@ from ident3d.errors import UserError
 from ident3d.loaders.format.files import TEMPORARY
 from ident3d.loaders.stores.lease import PREFIX, Busy, lease
 from ident3d.training.images.run import open_run
-from ident3d.training.images.settings import Settings
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.train import train
 from ident3d.training.loop import checkpoint, run_folder
 from ident3d.training.loop.log import read_log
 
 HERE = Path(__file__).parents[2]  # of the modules that the tests share
 N = 64
-TINY = Settings(encoder="tiny:convolution", batch=16, steps=9, lr=1e-3, dtype="fp32", bound=3.0)
+TINY = TrainSettings(encoder="tiny:convolution", batch=16, steps=9, lr=1e-3, dtype="fp32", bound=3.0)
 PLAIN = replace(TINY, encoder="tiny:plain", steps=4)
 
 
@@ -40,12 +40,12 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_dataset(tmp_path_factory.mktemp("train") / "set", N)
 
 
-def quick(path: Path, settings: Settings, out: Path, **options: Any) -> Path:
+def quick(path: Path, settings: TrainSettings, out: Path, **options: Any) -> Path:
     options = {"workers": 0, "show_progress": False, "log_every": 1, "device": "cpu"} | options
     return train(path, settings, out=out, **options).path
 
 
-def command(path: Path, runs: dict[Path, Settings], **options: Any) -> list[str]:
+def command(path: Path, runs: dict[Path, TrainSettings], **options: Any) -> list[str]:
     pairs = [word for out, settings in runs.items() for word in (str(out), json.dumps(asdict(settings)))]
     given = [str(path), json.dumps({"device": "cpu"} | options), *pairs]
     return [sys.executable, str(HERE / "train_here.py"), *given]
@@ -81,7 +81,7 @@ def assert_same_gradients(a: Path, b: Path) -> None:
     ],
     ids=["augmented", "anisotropic in chunks"],
 )
-def test_a_killed_run_resumes_to_the_same_bits(path: Path, tmp_path: Path, settings: Settings) -> None:
+def test_a_killed_run_resumes_to_the_same_bits(path: Path, tmp_path: Path, settings: TrainSettings) -> None:
     torch.set_num_threads(1)
     whole = quick(path, settings, tmp_path / "whole")
     for trial in range(5):

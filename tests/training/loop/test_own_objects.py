@@ -15,14 +15,14 @@ from torch import Tensor, nn
 import ident3d
 from ident3d.errors import UserError
 from ident3d.training.images.run import open_run
-from ident3d.training.images.settings import Settings
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.mixing.settings import MixingSettings
 
 QUICK: dict[str, Any] = {"device": "cpu", "show_progress": False}
 
 
-def small(**given: Any) -> Settings:
-    return Settings(**{"batch": 32, "steps": 2, "dtype": "fp32", "encoder": tiny.plain, **given})
+def small(**given: Any) -> TrainSettings:
+    return TrainSettings(**{"batch": 32, "steps": 2, "dtype": "fp32", "encoder": tiny.plain, **given})
 
 
 def whole() -> nn.Module:
@@ -103,6 +103,6 @@ def test_mixed_latents_take_objects(tmp_path: Path) -> None:
 
 
 def test_settings_show_what_is_not_at_its_default() -> None:
-    assert repr(Settings()) == "Settings()"
-    assert repr(Settings(loss=tiny.squared, batch=8)) == "Settings(loss='tiny:squared', batch=8)"
-    assert Settings(loss=tiny.squared) == Settings(loss="tiny:squared")
+    assert repr(TrainSettings()) == "TrainSettings()"
+    assert repr(TrainSettings(loss=tiny.squared, batch=8)) == "TrainSettings(loss='tiny:squared', batch=8)"
+    assert TrainSettings(loss=tiny.squared) == TrainSettings(loss="tiny:squared")

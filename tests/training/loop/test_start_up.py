@@ -11,7 +11,7 @@ from torch import nn
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.training.encoders.resnet import resnet18
-from ident3d.training.images.settings import Settings, with_defaults
+from ident3d.training.images.settings import TrainSettings, with_defaults
 from ident3d.training.loop.devices import device_of, joined_ranks
 from ident3d.training.loop.dtype import SMALLEST_IN_BF16, choose_dtype, cpu_has_bf16
 from ident3d.training.loop.log import Log
@@ -98,14 +98,14 @@ def test_a_cosine_goes_down() -> None:
 
 def test_the_usual_space_is_where_the_loss_looks() -> None:
     for settings, space in {
-        Settings(): "box",
-        Settings(cond="augment"): "sphere",
-        Settings(loss="simclr"): "sphere",
-        Settings(cond="augment", loss="delta"): "box",
-        Settings(supervised=True): "unbounded",
+        TrainSettings(): "box",
+        TrainSettings(cond="augment"): "sphere",
+        TrainSettings(loss="simclr"): "sphere",
+        TrainSettings(cond="augment", loss="delta"): "box",
+        TrainSettings(supervised=True): "unbounded",
     }.items():
         assert with_defaults(settings, World(), 64, 1000).space == space
-    assert with_defaults(Settings(cond="vmf"), World("3dident-periodic"), 64, 1000).space == "box*sphere"
+    assert with_defaults(TrainSettings(cond="vmf"), World("3dident-periodic"), 64, 1000).space == "box*sphere"
 
 
 def test_tensorboard_is_asked_for_in_one_sentence(tmp_path: Path) -> None:

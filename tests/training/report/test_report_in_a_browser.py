@@ -10,7 +10,7 @@ from PIL import Image
 from synthetic import make_dataset
 
 from ident3d.training.images.evaluate import evaluate
-from ident3d.training.images.settings import Settings
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.train import train
 from ident3d.training.report.report import write_report
 
@@ -33,7 +33,7 @@ def screenshot(page: Path, picture: Path, width: int, *options: str) -> np.ndarr
 def test_the_report_is_painted(tmp_path: Path) -> None:
     make_dataset(tmp_path / "train", 200, size=32)
     make_dataset(tmp_path / "test", 200, size=32, split="test")
-    settings = Settings(batch=64, steps=30, lr=1e-3, bound=6.0, space_lr=2e-2, schedule="onecycle")
+    settings = TrainSettings(batch=64, steps=30, lr=1e-3, bound=6.0, space_lr=2e-2, schedule="onecycle")
     run = train(tmp_path / "train", settings, out=tmp_path / "run", workers=0, log_every=2, show_progress=False).path
     evaluate(run, tmp_path / "test", show_progress=False)
     page = write_report(run)

@@ -4,13 +4,14 @@ import errno
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ident3d.errors import UserError
+from ident3d.loaders.format.inside import folder_at, named, names_in, open_plain, read_plain, remove
 
 TEMPORARY = ".partial-"
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -23,48 +24,57 @@ def sha256(data: bytes) -> str:
 
 
 def sha256_of_file(path: Path) -> str:
-    with path.open("rb") as file:
+    with os.fdopen(open_plain(path.parent, path.name), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write the file: afterwards it holds all of `data`, or is as before."""
-    with atomic_file(path) as file:
+def write_atomically(path: Path, data: bytes, *, within: Path | None = None) -> None:
+    """Write the file: afterwards it holds all of `data`, or is as before.
+
+    The folders from `within` down to the file must not be links. By default that is none of them.
+    """
+    with atomic_file(path, within=within) as file:
         file.write(data)
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
+def atomic_file(path: Path, *, within: Path | None = None) -> Iterator[BinaryIO]:
     """Yield a file with a temporary name. At the end of the block it becomes `path`; after an error it is deleted."""
     # The name is in the same folder, because a rename is atomic only within one file system. Without the first sync the
     # rename could reach the disk before the data; without the second, a crash could undo it.
-    handle, name = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            # A temporary file is its owner's alone, but a dataset is for everyone who may enter its folder.
-            os.fchmod(handle, 0o644)
-            os.fsync(handle)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
+    base = within or path.parent
+    below, _, last = path.relative_to(base).as_posix().rpartition("/")
+    partial = f"{TEMPORARY}{secrets.token_hex(8)}"
+    with folder_at(base, below) as above:
+        with named(path, above, last):
+            handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=above)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+                file.flush()
+                # A temporary file is its owner's alone, but a dataset is for everyone who may enter its folder.
+                os.fchmod(handle, 0o644)
+                os.fsync(handle)
+            with named(path, above, last):
+                os.replace(partial, last, src_dir_fd=above, dst_dir_fd=above)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(partial, dir_fd=above)
+            raise
+        os.fsync(above)
 
 
 def sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
+    with folder_at(folder) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
-def remove_partial_files(folder: Path) -> None:
+def remove_partial_files(folder: Path, below: str = "") -> None:
     """Delete what a killed writer left under a temporary name. Only the holder of the folder's lease may call it."""
-    for path in folder.glob(f"{TEMPORARY}*"):
-        path.unlink(missing_ok=True)
+    for name in names_in(folder, below):
+        if name.startswith(TEMPORARY):
+            with suppress(IsADirectoryError):
+                remove(folder, f"{below}/{name}".lstrip("/"))
 
 
 def write_json(path: Path, content: dict[str, object]) -> None:
@@ -79,11 +89,10 @@ def write_json(path: Path, content: dict[str, object]) -> None:
 
 def read_json(path: Path, largest: int = LARGEST_JSON) -> dict[str, Any]:
     """Return the object that a JSON file holds. Raise ValueError, which says why, if there is anything else in it."""
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > largest:
-            raise ValueError(f"it has {size:,} bytes")
-        return parse_json(file.read(size + 1))
+    data = read_plain(path.parent, path.name, largest)
+    if len(data) > largest:
+        raise ValueError(f"it has more than {largest:,} bytes")
+    return parse_json(data)
 
 
 def parse_json(data: bytes) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from ident3d.latents.exact.causal_draws import classes_of
 from ident3d.latents.exact.names import CLASSES
 from ident3d.latents.worlds import AnyWorld, World, read_world
 from ident3d.loaders.format.arrays import load_array, map_array
-from ident3d.loaders.format.files import sha256, sha256_of_file
+from ident3d.loaders.format.files import sha256
+from ident3d.loaders.format.inside import NotPlain, read_plain
 
 LATENTS_FILE = "latents.npy"
 
@@ -91,10 +92,16 @@ def npy_bytes(raw: NDArray[np.float32]) -> bytes:
 
 def copy_is_sound(folder: Path, settings: Mapping[str, Any]) -> bool:
     """Return whether the folder's copy of the latents file is as recorded; True if no such file is the source."""
-    source, copy = settings["source"], folder / LATENTS_FILE
-    if source["kind"] != "file":
-        return True
-    return copy.is_file() and not copy.is_symlink() and sha256_of_file(copy) == source["sha256"]
+    return settings["source"]["kind"] != "file" or sound_copy(folder, settings) is not None
+
+
+def sound_copy(folder: Path, settings: Mapping[str, Any]) -> bytes | None:
+    """Return the folder's copy of the latents file, if it is there and as recorded."""
+    try:
+        data = read_plain(folder, LATENTS_FILE)
+    except (FileNotFoundError, NotPlain):
+        return None
+    return data if sha256(data) == settings["source"]["sha256"] else None
 
 
 def recorded_latents(folder: Path, settings: Mapping[str, Any], first: int, count: int) -> Draws | None:
@@ -104,9 +111,10 @@ def recorded_latents(folder: Path, settings: Mapping[str, Any], first: int, coun
     if source["kind"] == "draw":
         return draw(scene_of(settings), seed=source["seed"], split=source["split"], start=first, count=count)
     if source["kind"] == "file":
-        if not copy_is_sound(folder, settings):
+        data = sound_copy(folder, settings)
+        if data is None:
             raise UserError(f"{folder / LATENTS_FILE} is not the file that this dataset was started with.")
-        world, table = scene_of(settings), read_npy(folder / LATENTS_FILE)[first : first + count]
+        world, table = scene_of(settings), read_npy(folder / LATENTS_FILE, data)[first : first + count]
         if table.ndim != 2:
             raise UserError(f"{folder / LATENTS_FILE} holds no table of latents.")
         raw, classes = table[:, : world.n_raw].astype(np.float32), world.drawn_classes

@@ -16,6 +16,7 @@ from ident3d.errors import UserError
 from ident3d.latents.worlds import AnyWorld
 from ident3d.loaders.format.arrays import load_array
 from ident3d.loaders.format.files import sha256, write_atomically
+from ident3d.loaders.format.inside import plain_sizes, read_plain
 from ident3d.loaders.format.latents_source import npy_bytes
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import as_user_error, check_dataset, check_head
@@ -30,7 +31,7 @@ Latents: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int8] | None]  # raw,
 
 def shard_latents(path: Path, count: int, n_raw: int, data: bytes | None = None) -> Latents:
     """Read the raw latents (count, n_raw) and classes of one shard file, or of its bytes `data`."""
-    with as_user_error(path), h5py.File(path if data is None else io.BytesIO(data), "r") as file:
+    with as_user_error(path), h5py.File(path if data is None else io.BytesIO(data), "r", locking=False) as file:
         has_classes = "class" in check_head(file, path)
         raw = check_dataset(file, path, "raw_latents")
         classes = check_dataset(file, path, "class") if has_classes else None
@@ -75,13 +76,12 @@ def write(folder: Path, table: NDArray[np.float32]) -> str:
 
 def read(folder: Path, recorded: str | None, n: int, n_raw: int) -> Latents | None:
     """Return raw latents (n, n_raw) and classes from the file, if it is there and just what was recorded."""
-    path = folder / TABLE_FILE
-    if recorded is None or path.is_symlink() or not path.is_file():
+    # A file larger than the table can be is not read into memory.
+    largest = 4 * n * (n_raw + 1) + HEADER
+    size = plain_sizes(folder, "", [TABLE_FILE])[TABLE_FILE]
+    if recorded is None or size is None or size > largest:
         return None
-    # A file larger than the table can be is not read into memory at all.
-    if path.stat().st_size > 4 * n * (n_raw + 1) + HEADER:
-        return None
-    data = path.read_bytes()
+    data = read_plain(folder, TABLE_FILE, largest)
     if sha256(data) != recorded:
         return None
     try:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ident3d.errors import UserError
 from ident3d.loaders.format.files import sha256, sync_folder, write_atomically
+from ident3d.loaders.format.inside import open_plain, plain_sizes
 from ident3d.loaders.format.shard import CHANNELS, MEND, Shard
 
 MANIFEST_FILE = "shards.jsonl"
@@ -85,11 +86,13 @@ def parse_line(line: str | bytes) -> ShardEntry:
 
 def read_lines(folder: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the manifest's lines with their numbers, one at a time: there may be millions."""
-    path = folder / MANIFEST_FILE
-    if path.exists():
-        with path.open("rb") as file:
-            # A file without line ends would be read whole.
-            yield from enumerate(iter(partial(file.readline, LONGEST_LINE), b""), 1)
+    try:
+        number = open_plain(folder, MANIFEST_FILE)
+    except FileNotFoundError:
+        return
+    with os.fdopen(number, "rb") as file:
+        # A file without line ends would be read whole.
+        yield from enumerate(iter(partial(file.readline, LONGEST_LINE), b""), 1)
 
 
 def read_manifest(folder: Path) -> tuple[list[ShardEntry], str]:
@@ -134,10 +137,9 @@ def in_order(entries: Iterable[ShardEntry]) -> list[ShardEntry]:
 
 def append_entry(folder: Path, entry: ShardEntry) -> None:
     """Append a finished shard and sync. A last line that a crash cut short is dropped first."""
-    path = folder / MANIFEST_FILE
     # A new file's name is not on disk before its folder is synced.
-    new = not path.exists()
-    with path.open("a+b") as file:
+    new = plain_sizes(folder, "", [MANIFEST_FILE])[MANIFEST_FILE] is None
+    with os.fdopen(open_plain(folder, MANIFEST_FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+b") as file:
         end = file.seek(0, os.SEEK_END)
         if end:
             file.seek(end - 1)

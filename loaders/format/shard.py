@@ -6,6 +6,7 @@ HDF5's own filter: the format is the same and takes a third of the time (`ident3
 
 import io
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -45,7 +46,17 @@ COLUMNS = ("sequence", "frame", "environment")
 LARGEST_CHUNK = 2**22
 # Grey or red, green and blue.
 CHANNELS = (1, 3)
+# What to do about damage that a size or a hash proves, and about a reading that failed, which proves nothing.
 MEND = "`ident3d verify --repair`, then the same `ident3d render` or `ident3d import` makes it again."
+JUDGE = "`ident3d verify` says whether it is damaged."
+
+
+class Unread(UserError):
+    """The system did not let a shard be read: a lock, memory, open files. It says nothing of what the shard holds."""
+
+
+class Unparsed(UserError):
+    """A shard was read and could not be taken apart. That is no proof of damage: HDF5 too may be short of memory."""
 
 
 class StoredPictures:
@@ -136,15 +147,20 @@ def encode_shard(shard: Shard, settings: dict[str, Any]) -> bytes:
 
 @contextmanager
 def as_user_error(shard: Path | str) -> Iterator[None]:
-    """Turn what HDF5 and the decoder raise for a missing or damaged shard into a UserError that names the shard."""
+    """Turn what HDF5 and the decoder raise into Unread, Unparsed or, if the shard is missing, another UserError."""
     try:
         yield
     except UserError:
         raise
     except FileNotFoundError:
         raise UserError(f"The shard {shard} is missing; {MEND}") from None
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError, MemoryError, deflate.DeflateError) as error:
-        raise UserError(f"The shard {shard} is damaged ({error}); {MEND}") from None
+    except MemoryError:
+        raise Unread(f"The shard {shard} could not be read: there is not enough memory.") from None
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError, deflate.DeflateError) as error:
+        # The system names what it refused, for example too many open files. HDF5 has no such number for content.
+        if isinstance(error, OSError) and error.errno:
+            raise Unread(f"The shard {shard} could not be read ({os.strerror(error.errno)}).") from None
+        raise Unparsed(f"The shard {shard} seems damaged ({error}); {JUDGE}") from None
 
 
 def read_shard(path: Path, data: bytes | None = None) -> Shard:
@@ -162,7 +178,7 @@ def read_shard(path: Path, data: bytes | None = None) -> Shard:
 
 def read_settings(path: Path, data: bytes | None = None) -> dict[str, Any]:
     """Read the settings that a shard file records, or those of its bytes `data` if they were read already."""
-    with as_user_error(path), h5py.File(path if data is None else io.BytesIO(data), "r") as file:
+    with as_user_error(path), h5py.File(path if data is None else io.BytesIO(data), "r", locking=False) as file:
         check_head(file, path)
         try:
             return parse_json(bytes(attribute(file, b"settings")))

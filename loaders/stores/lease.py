@@ -6,8 +6,10 @@ folder or store itself, so the clocks of the hosts do not matter. A lease ends s
 """
 
 import json
+import math
 import os
 import random
+import re
 import secrets
 import threading
 import time
@@ -20,9 +22,12 @@ from typing import Protocol
 
 from ident3d.errors import UserError
 from ident3d.loaders.format.files import FULL, TEMPORARY
+from ident3d.loaders.format.inside import NotPlain, names_in, open_plain, read_plain
 from ident3d.loaders.stores.owners import is_dead, name_of, owner_in, this_process
 
 PREFIX = ".lease-"
+CLAIM = re.compile(r"\.lease-([1-9][0-9]{0,17})")
+LARGEST_CLAIM = 4096  # bytes; ours have about 300
 BEAT_SECONDS = 10.0
 LAPSE_SECONDS = 60.0
 ATTEMPTS = 20
@@ -30,6 +35,10 @@ ATTEMPTS = 20
 
 class Busy(UserError):
     """Another living process is writing there."""
+
+
+def name_of_claim(number: int) -> str:
+    return f"{PREFIX}{number}"
 
 
 class Claims(Protocol):
@@ -42,6 +51,10 @@ class Claims(Protocol):
     def read(self) -> dict[int, bytes]:
         """Return all of them."""
         return {number: content for number in self.numbers() if (content := self.get(number)) is not None}
+
+    def free(self) -> int:
+        """Return a number that nothing there has, whatever it is."""
+        return max(self.numbers(), default=0) + 1
 
     def ages(self) -> Mapping[int, float]: ...  # seconds since each was touched
 
@@ -63,16 +76,18 @@ class FolderClaims(Claims):
         self.folder = folder
 
     def _path(self, number: int) -> Path:
-        return self.folder / f"{PREFIX}{number}"
+        return self.folder / name_of_claim(number)
 
     def numbers(self) -> list[int]:
-        names = [path.name.removeprefix(PREFIX) for path in self.folder.glob(f"{PREFIX}*")]
-        return [int(name) for name in names if name.isdecimal()]
+        """Return the numbers of all that has a claim's name, whatever it is."""
+        found = (CLAIM.fullmatch(name) for name in names_in(self.folder, ""))
+        return [int(match[1]) for match in found if match]
 
     def get(self, number: int) -> bytes | None:
+        # A folder, a FIFO or a link of this name is no claim. It guards nothing, and nobody waits for it.
         try:
-            return self._path(number).read_bytes()
-        except FileNotFoundError:
+            return read_plain(self.folder, name_of_claim(number), LARGEST_CLAIM)
+        except (FileNotFoundError, NotPlain):
             return None
 
     def ages(self) -> dict[int, float]:
@@ -87,8 +102,18 @@ class FolderClaims(Claims):
         found = {}
         for number in self.numbers():
             # A network file system answers a stat from this host's memory, but asks the server when a file is opened.
-            with suppress(FileNotFoundError), self._path(number).open("rb") as file:
-                found[number] = now - os.fstat(file.fileno()).st_mtime
+            with suppress(FileNotFoundError, NotPlain):
+                claim = open_plain(self.folder, name_of_claim(number))
+                try:
+                    found[number] = now - os.fstat(claim).st_mtime
+                finally:
+                    os.close(claim)
+            # A claim dated in the future would never lapse. It begins to age now; its owner, if it lives, touches it.
+            if found.get(number, 0.0) < -BEAT_SECONDS:
+                try:
+                    self.touch(number)
+                except OSError:
+                    found[number] = math.inf  # another user's: its date is all that we have
         return found
 
     def create(self, number: int, content: bytes) -> bool:
@@ -107,7 +132,7 @@ class FolderClaims(Claims):
         return True
 
     def touch(self, number: int) -> None:
-        os.utime(self._path(number))
+        os.utime(self._path(number), follow_symlinks=False)
 
     def remove(self, number: int) -> None:
         self._path(number).unlink(missing_ok=True)
@@ -175,12 +200,13 @@ def lease_on(place: str, claims: Claims, beat_seconds: float, lapse_seconds: flo
     # The heart is a daemon: it must not keep a process alive whose main thread has ended.
     stop = threading.Event()
     heart = threading.Thread(target=held.beat, args=(stop, beat_seconds), name="ident3d-lease", daemon=True)
-    heart.start()
     try:
+        heart.start()
         yield held
     finally:
         stop.set()
-        heart.join(timeout=beat_seconds)
+        if heart.is_alive():
+            heart.join(timeout=beat_seconds)
         with suppress(OSError, UserError):
             held.release()
 
@@ -193,7 +219,7 @@ def take(place: str, claims: Claims, content: bytes, lapse_seconds: float) -> in
         for number, other in there.items():
             if not is_dead(owner_in(other)) and ages.get(number, 0.0) < lapse_seconds:
                 raise Busy(f"{place} is being written by {name_of(owner_in(other))}; wait for it, or stop it.")
-        number = max(there, default=0) + 1
+        number = claims.free()
         if claims.create(number, content):
             # Two processes may each have made a claim under another number. The one that sees the other's withdraws
             # its own, and both try again after a random pause.

@@ -80,6 +80,8 @@ class Commands(click.Group):
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             fail(f"{where}{error.strerror or error}.")
+        except MemoryError:
+            fail("There is not enough memory for this.")
         except (click.Abort, KeyboardInterrupt):
             click.echo("Interrupted.", err=True)
             sys.exit(130)

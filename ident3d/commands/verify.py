@@ -11,25 +11,37 @@ from ident3d.commands.options import dataset_argument, option, options, print_wa
 @dataset_argument
 @options(
     option(
-        "--repair", is_flag=True, help="Remove what is broken, so that the same `render` or `import` makes it again."
+        "--repair",
+        is_flag=True,
+        help="Rebuild a damaged manifest and move what is broken to DIR/removed-<time>; the same `render` or "
+        "`import` then makes it again.",
     ),
+    option("--delete", is_flag=True, help="With --repair: delete what a hash proves wrong, instead of moving it."),
     "--json",
 )
-def verify(directory: Path | str, repair: bool, as_json: bool) -> int:
+def verify(directory: Path | str, repair: bool, delete: bool, as_json: bool) -> int:
     """Check every hash, shape, index and latent of a dataset.
 
-    The exit code is 0 for a complete dataset with nothing wrong, else 1.
+    What cannot be read here and now, because of a lock, too little memory or too many open files, is not judged, and
+    never removed. The exit code is 0 for a complete dataset with nothing wrong, 1 if something is wrong or missing, and
+    3 if nothing is but something could not be judged.
     """
     from ident3d.loaders.folders.verify import verify
 
     with print_warnings():
-        result = verify(directory, repair=repair)
+        result = verify(directory, repair=repair, delete=delete)
     lines = [problem.what for problem in result.problems]
+    lines += [f"not judged: {each.what}" for each in result.unjudged]
     lines.append(f"{result.good:,} images are as recorded, {result.missing:,} are not rendered yet.")
+    lines += result.done
+    if result.unjudged:
+        lines.append("What was not judged is untouched; verify it again when its reason is gone.")
     if result.repaired:
-        lines.append("What was broken is removed; the same `ident3d render` or `import` as before makes it again.")
+        lines.append("The same `ident3d render` or `import` as before makes what is missing again.")
     elif result.problems:
-        lines.append("Add --repair to remove what is broken, so that the same `render` or `import` makes it again.")
+        lines.append("Add --repair: it moves what is broken aside, and the same `render` or `import` makes it again.")
     show(result, as_json, "\n".join(lines), sound=result.sound)
-    # Scripts stop on this exit code; 2 is left for a wrong command.
-    return 0 if result.sound else 1
+    # Scripts stop on these exit codes; 2 is left for a wrong command.
+    if result.sound:
+        return 0
+    return 1 if result.problems or result.missing else 3

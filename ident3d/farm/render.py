@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from ident3d.errors import UserError
 from ident3d.farm.cluster import Cluster
@@ -22,6 +23,7 @@ from ident3d.loaders.folders.folder import SHARDS, Description, is_dataset, shar
 from ident3d.loaders.folders.lifecycle import Job, plan, save_if_changed, target_description
 from ident3d.loaders.folders.output import FolderOutput, writing
 from ident3d.loaders.format.files import FULL, remove_partial_files, write_atomically
+from ident3d.loaders.format.inside import names_in
 from ident3d.loaders.format.latents_source import LATENTS_FILE, copy_is_sound
 from ident3d.loaders.format.manifest import ShardEntry, in_order
 from ident3d.loaders.stores.store import Store
@@ -105,13 +107,16 @@ def render(
         # entries are kept up to date along with the file.
         description, entries = target_description(path, request.settings, request.n, shard_size, cleared=cleared)
         check_disk(path, description, entries, output.free_bytes())
+        output.set_aside_unused(entries)
         save_if_changed(path, description)
         if request.latents_copy and not copy_is_sound(path, description.settings):
             write_atomically(path / LATENTS_FILE, request.latents_copy)
         remove_partial_files(path)
-        remove_partial_files(path / SHARDS)
+        remove_partial_files(path, SHARDS)
         description, entries = output.resume(description, entries)
         if description.complete:
+            if lost := output.lost_beside():
+                output.remake_lost(description, entries, mesh_credits(request.recipe.world.drawn_classes), lost)
             return Rendered(request.path, request.n, 0, time.perf_counter() - clock, complete=True)
         try:
             result = run(request, cluster, output, description, plan(description, entries), show_progress)
@@ -123,7 +128,7 @@ def render(
         # Without the lease another run may own the folder by now, and nothing of it may be touched.
         output.held.check()
         # Workers that died have left partial files.
-        remove_partial_files(path / SHARDS)
+        remove_partial_files(path, SHARDS)
         if not result.failures:
             credits = mesh_credits(request.recipe.world.drawn_classes)
             output.finish(description, in_order([*entries, *result.entries]), credits)
@@ -153,6 +158,8 @@ def run(
     if not jobs:
         return result
     started = datetime.now(UTC)
+    # Also a run that is killed before its end leaves a record.
+    output.record(started, ended=False)
     to_render = sum(job.count - job.already for job in jobs)
     workers = min(request.workers, len(jobs))
     hosts = set[str]()
@@ -187,8 +194,8 @@ def run(
                         case Note(text):
                             note(text)
         finally:
-            local = {"workers": workers} if cluster.is_local else {}
-            output.record(started, **local, images=result.images, rendered_on=sorted(hosts))
+            facts: dict[str, Any] = {"workers": workers} if cluster.is_local else {}
+            output.record(started, ended=True, images=result.images, rendered_on=sorted(hosts), **facts)
     return result
 
 
@@ -225,6 +232,9 @@ def with_retries(enter_shard: Callable[[], object], name: str, note: Callable[[s
 def check_disk(path: Path, description: Description, entries: Sequence[ShardEntry], free: int | None) -> None:
     """Raise UserError if the run cannot fit, judged by the shards that are there, or by the usual size of images."""
     images = sum(entry.count for entry in entries)
+    # If the manifest was lost, its shards are there all the same.
+    if not entries and any(names_in(path, SHARDS)):
+        return
     each = sum(entry.bytes for entry in entries) / images if images else usual_image_bytes(description.size)
     left = description.n - images
     if free is not None and left * each > free:

@@ -15,9 +15,10 @@ from ident3d.latents.draws import Draws
 from ident3d.latents.exact.names import CLASSES
 from ident3d.latents.exact.streams import noise_seed
 from ident3d.loaders.folders.folder import SHARDS
+from ident3d.loaders.folders.judge import whole_shard
 from ident3d.loaders.folders.lifecycle import Job, check_due
-from ident3d.loaders.folders.output import whole_shard
-from ident3d.loaders.format.files import sha256_of_file, write_atomically
+from ident3d.loaders.format.files import sha256, write_atomically
+from ident3d.loaders.format.inside import NotPlain, read_plain
 from ident3d.loaders.format.latents_source import recorded_latents, world_of
 from ident3d.loaders.format.manifest import ShardEntry, entry_of
 from ident3d.loaders.format.shard import Shard, encode_shard, read_shard
@@ -117,7 +118,7 @@ def render_shard(
     data = encode_shard(shard, settings)
     # Rendering took minutes. Another run may have grown the dataset meanwhile, and this shard would shrink it.
     check_due(folder, settings, job)
-    write_atomically(folder / SHARDS / job.name, data)
+    write_atomically(folder / SHARDS / job.name, data, within=folder)
     return entry_of(job.name, shard, data)
 
 
@@ -127,10 +128,12 @@ def kept_images(folder: Path, job: Job) -> NDArray[np.uint8]:
     none = np.empty((0, 1, 1, 3), np.uint8)
     if job.reuse is None:
         return none
-    path = folder / SHARDS / job.reuse.name
-    if not path.is_file() or sha256_of_file(path) != job.reuse.sha256:
+    try:
+        data = read_plain(folder, f"{SHARDS}/{job.reuse.name}", job.reuse.bytes)
+    except (FileNotFoundError, NotPlain):
         return none
-    return np.asarray(read_shard(path).images)
+    same = sha256(data) == job.reuse.sha256
+    return np.asarray(read_shard(folder / SHARDS / job.reuse.name, data).images) if same else none
 
 
 def shape_of(draws: Draws, i: int) -> str:

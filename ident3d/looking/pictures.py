@@ -13,9 +13,8 @@ from ident3d.latents.exact.names import CLASSES, short_name
 from ident3d.latents.exact.streams import noise_seed
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.contact_sheet import contact_sheet
-from ident3d.loaders.folders.folder import open_folder
+from ident3d.loaders.folders.folder import checked_shards, open_folder
 from ident3d.loaders.format.latents_source import world_of
-from ident3d.loaders.format.shard import read_shard
 from ident3d.progress import progress_bar
 from ident3d.shapes.rendering import add_meshes, mesh_hashes
 
@@ -48,8 +47,7 @@ def preview(path: Path | str, *, count: int = 24, columns: int = 6, with_latents
     # Shards are read one by one until there are enough images: a dataset may have thousands.
     world = world_of(folder.description.settings)
     names, class_names = world.names, CLASSES if isinstance(world, World) else world.classes
-    for entry in folder.entries:
-        shard = read_shard(folder.shard_path(entry))
+    for shard in checked_shards(folder):
         classes = (
             [""] * len(shard.images)
             if shard.classes is None

@@ -183,7 +183,8 @@ class StoredImages:
         if shard not in self._chunks:
             entry = self.folder.entries[shard]
             path = self.folder.shard_path(entry)
-            with as_user_error(path), h5py.File(path, "r") as file:
+            # A shard is never changed in its place, so that no lock is needed, and another process's does not matter.
+            with as_user_error(path), h5py.File(path, "r", locking=False) as file:
                 check_head(file, path)
                 images = check_images(file, path)
                 if images.shape != (entry.count, *self.shape):

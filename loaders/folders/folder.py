@@ -13,10 +13,11 @@ from typing import Any
 from ident3d.errors import UserError
 from ident3d.latents.worlds import read_world
 from ident3d.loaders.format import manifest
-from ident3d.loaders.format.files import read_json, sha256, sha256_of_file, write_json
+from ident3d.loaders.format.files import read_json, sha256, write_json
+from ident3d.loaders.format.inside import NotPlain, plain_sizes, read_plain
 from ident3d.loaders.format.latents_source import check_source
 from ident3d.loaders.format.manifest import ShardEntry
-from ident3d.loaders.format.shard import CHANNELS, MEND, Shard, read_shard
+from ident3d.loaders.format.shard import CHANNELS, MEND, Shard, as_user_error, read_shard
 from ident3d.loaders.stores.cache import fetch, mirror, origin
 from ident3d.loaders.stores.store import Store, store_or_folder
 
@@ -110,9 +111,8 @@ class Folder:
 
 
 def shard_size(path: Path, entry: ShardEntry) -> int | None:
-    """Return the size of the shard's file in the folder; None if it is missing or a link."""
-    shard = path / SHARDS / entry.name
-    return shard.stat().st_size if shard.is_file() and not shard.is_symlink() else None
+    """Return the size of the shard's file in the folder; None if it is missing or no plain file."""
+    return plain_sizes(path, SHARDS, [entry.name])[entry.name]
 
 
 def digest(content: dict[str, object]) -> str:
@@ -138,6 +138,8 @@ def read_description(path: Path) -> Description:
     try:
         content = read_json(path / DATASET_FILE)
         kind, version, found = content.pop("format"), content.pop("format_version"), content.pop("digest")
+    except NotPlain:
+        raise
     except (ValueError, KeyError) as error:
         raise UserError(f"{path / DATASET_FILE} cannot be read: {error!r}.") from None
     # The version is checked before the digest, because another version may digest other fields.
@@ -205,13 +207,12 @@ def open_folder(path: Path | str | Folder) -> Folder:
             raise UserError(digest_mismatch(path / manifest.MANIFEST_FILE))
         if list(missing_ranges(description.n, entries)):
             raise UserError(f"{path} says that it is complete, but its manifest lacks images.")
-    if (path / SHARDS).is_symlink():
-        raise UserError(f"{path / SHARDS} is a link; a dataset's shards lie in its own folder.")
     folder = Folder(path, description, tuple(entries), origin(path))
     # Sizes, not hashes: opening must not read all the data. `verify` does, and so does every download.
-    stored = folder.store.sizes(SHARDS) if folder.store else None
+    names = (entry.name for entry in entries)
+    sizes = folder.store.sizes(SHARDS) if folder.store else plain_sizes(path, SHARDS, names)
     for entry in entries:
-        size = shard_size(path, entry) if stored is None else stored.get(entry.name)
+        size = sizes.get(entry.name)
         if size != entry.bytes:
             what = "is missing" if size is None else f"has {size} bytes instead of {entry.bytes}"
             raise UserError(f"The shard {folder.shard_name(entry)} {what}; {MEND}")
@@ -222,9 +223,11 @@ def checked_shards(folder: Folder) -> Iterator[Shard]:
     """Read every shard in order. A shard whose hash or image size is not the recorded one is an error."""
     for entry in folder.entries:
         path = folder.shard_path(entry)
-        if sha256_of_file(path) != entry.sha256:
+        with as_user_error(path):
+            data = read_plain(path.parent, path.name, entry.bytes)
+        if sha256(data) != entry.sha256:
             raise UserError(f"The shard {path} does not match its hash; {MEND}")
-        shard = read_shard(path)
+        shard = read_shard(path, data)
         if shard.images.shape != (entry.count, *folder.description.shape):
             raise UserError(f"The shard {path} holds images of another size; {MEND}")
         yield shard

@@ -3,6 +3,7 @@
 At whatever moment a run dies, the same call finds a folder that it can continue.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,10 +27,12 @@ from ident3d.loaders.folders.folder import (
     write_description,
 )
 from ident3d.loaders.format import latents_table, manifest
+from ident3d.loaders.format.aside import REMOVED
 from ident3d.loaders.format.files import TEMPORARY
+from ident3d.loaders.format.inside import make_below, names_in, read_plain, remove
 from ident3d.loaders.format.latents_source import world_of
 from ident3d.loaders.format.manifest import ShardEntry
-from ident3d.loaders.format.shard import MEND
+from ident3d.loaders.format.shard import MEND, Unread, read_settings
 from ident3d.loaders.stores.lease import PREFIX
 
 SHARD_IMAGES = 64  # of up to 448 pixels; about 1.8 MB at 224
@@ -73,11 +76,15 @@ def target_description(
 
     Nothing is written. Raise UserError if the folder holds something else, or a dataset of other settings. `cleared`
     says that this run has just deleted its own dataset there: what else the folder holds was accepted before.
+
+    Of a manifest that is lost, or not the recorded one, no entry is returned, and a warning is given.
     """
     if not is_dataset(path):
         if not cleared and path.exists() and not (path.is_dir() and is_unfinished_start(path)):
             raise UserError(f"{path} exists and is not a dataset folder; choose another --out.")
-        return Description(settings, n, shard_size or default_shard_size(settings["size"])), manifest.read_entries(path)
+        entries = manifest.read_entries(path)
+        check_settings_of_shards(path, settings, entries)
+        return Description(settings, n, shard_size or default_shard_size(settings["size"])), entries
     # Images of other settings must never be mixed into a dataset: nothing would show which image is which.
     old = read_description(path)
     differ = differences(old.settings, settings)
@@ -85,11 +92,40 @@ def target_description(
         differ.append(f"shard_size: {old.shard_size} there, {shard_size} asked for")
     if differ:
         raise UserError(f"{path} holds another dataset ({'; '.join(differ)}); choose another --out, or --fresh.")
-    entries = manifest.read_entries(path)
-    reached = max((entry.stop for entry in entries), default=0)
+    entries, lost = sound_entries(path, old)
+    # Neither lines nor shards are what a deletion leaves that was killed.
+    if lost and ((path / manifest.MANIFEST_FILE).exists() or names_in(path, SHARDS)):
+        what = f"{manifest.MANIFEST_FILE} is not used ({lost})"
+        warnings.warn(f"{what}; the shards that are there are checked and entered anew.", stacklevel=3)
+    reached = old.n if old.complete else max((entry.stop for entry in entries), default=0)
     if n < reached:
         raise UserError(f"{path} already holds images up to number {reached - 1}; n can grow, but not shrink to {n}.")
-    return (old if old.complete and n == old.n else Description(settings, n, old.shard_size)), entries
+    keep = old.complete and n == old.n and not lost
+    return old if keep else Description(settings, n, old.shard_size), entries
+
+
+def sound_entries(path: Path, description: Description) -> tuple[list[ShardEntry], str]:
+    """Return the manifest's entries, and why there are none if it cannot be believed."""
+    try:
+        entries, digest = manifest.read_manifest(path)
+        list(missing_ranges(description.n, entries))
+    except UserError as error:
+        return [], str(error).removesuffix(f"; {MEND}").removesuffix(".")
+    if description.complete and digest != description.shards_sha256:
+        return [], "it is not the one that was recorded"
+    return entries, ""
+
+
+def check_settings_of_shards(path: Path, settings: dict[str, Any], entries: Sequence[ShardEntry]) -> None:
+    """Raise UserError if a manifest without a description lists shards of another dataset."""
+    for entry in entries[:1]:
+        try:
+            data = read_plain(path, f"{SHARDS}/{entry.name}", entry.bytes)
+            differ = differences(read_settings(path / SHARDS / entry.name, data), settings)
+        except (FileNotFoundError, UserError):
+            continue
+        if differ:
+            raise UserError(f"{path} holds another dataset ({'; '.join(differ)}); choose another --out.")
 
 
 def check_due(path: Path, settings: Mapping[str, Any], job: Job) -> None:
@@ -104,7 +140,8 @@ def is_unfinished_start(path: Path) -> bool:
     """Return whether the folder holds only what a run leaves that dies before it has written ``dataset.json``."""
     # Whatever else lies there is somebody's work, and a dataset must not be mixed into it.
     unknown = [file for file in path.iterdir() if file.name not in PARTS or file.is_dir()]
-    strangers = [file for file in unknown if file.name != SHARDS and not file.name.startswith((TEMPORARY, PREFIX))]
+    ours = (TEMPORARY, PREFIX, REMOVED)
+    strangers = [file for file in unknown if file.name != SHARDS and not file.name.startswith(ours)]
     shards = path / SHARDS
     empty = not shards.exists() or not any(shards.iterdir())
     return not strangers and (empty or (path / manifest.MANIFEST_FILE).exists())
@@ -120,8 +157,10 @@ def begin(path: Path, settings: dict[str, Any], n: int, shard_size: int | None =
 def save_if_changed(path: Path, description: Description) -> None:
     """Write the folder's description, unless the folder has the same one already."""
     if not (is_dataset(path) and read_description(path) == description):
-        (path / SHARDS).mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
         write_description(path, description)
+    # It may be gone although the description is there, or be a link, which is refused.
+    make_below(path, SHARDS)
 
 
 def drop_missing_shards(
@@ -162,6 +201,8 @@ def finish(
         world = world_of(description.settings)
         table = latents_table.gathered(path / SHARDS, entries, world) if table is None else table
         latents = latents_table.write(path, table)
+    except Unread:  # another try may read it
+        raise
     except UserError:  # a shard is damaged: `verify` reports it, and readers can do without the table
         latents = None
     # Sums are integers until the last division: mean and std are then the same in every order of the shards.
@@ -196,13 +237,11 @@ def default_shard_size(size: int) -> int:
 
 def remove_dataset(path: Path) -> int:
     """Delete the shards that the folder's manifest lists and the other files of a dataset; return how many."""
-    if (path / SHARDS).is_symlink():
-        raise UserError(f"{path / SHARDS} is a link; nothing is deleted behind it.")
     # The shards go first. If the process dies between two of them, the manifest still lists what is left.
-    listed = [path / SHARDS / entry.name for entry in manifest.readable_entries(path)]
-    files = [file for file in [*listed, *(path / part for part in PARTS)] if file.is_file()]
-    for file in files:
-        file.unlink()
+    listed = [f"{SHARDS}/{entry.name}" for entry in manifest.readable_entries(path)]
+    files = [name for name in (*listed, *PARTS) if (path / name).is_file()]
+    for name in files:
+        remove(path, name)
     with suppress(OSError):
         (path / SHARDS).rmdir()  # unless it holds what is not ours
     return len(files)

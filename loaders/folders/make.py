@@ -7,9 +7,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ident3d.loaders.folders.card import remake_lost
 from ident3d.loaders.folders.folder import SHARDS, Description
 from ident3d.loaders.folders.lifecycle import Job, finish, plan, save_if_changed, target_description
-from ident3d.loaders.folders.provenance import record_run
+from ident3d.loaders.folders.output import set_aside_unused
+from ident3d.loaders.folders.provenance import lost_beside, record_run
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import remove_partial_files, write_atomically
 from ident3d.loaders.format.manifest import ShardEntry, entry_of
@@ -40,11 +42,14 @@ def make_shards(
     worker processes; it is a function of a module, or a partial of one. At most two parts a worker are in memory.
     """
     description, entries = target_description(out, settings, n, shard_size)
+    set_aside_unused(out, entries)
     save_if_changed(out, description)
-    remove_partial_files(out / SHARDS)
+    remove_partial_files(out, SHARDS)
     jobs = plan(description, entries)
     due = sum(job.count for job in jobs)
     if description.complete:
+        if lost := lost_beside(out):
+            remake_lost(out, description, entries, (), lost)
         return description, due
     with progress_bar(description.n, "images", initial=description.n - due, show=show_progress) as bar:
         for entry in run_jobs(out, settings, jobs, part_of, shard_of, workers):
@@ -96,5 +101,5 @@ def write_shard(
     """Make and write one shard, and return its entry for the manifest."""
     shard = shard_of(settings, job, part)
     data = encode_shard(shard, settings)
-    write_atomically(out / SHARDS / job.name, data)
+    write_atomically(out / SHARDS / job.name, data, within=out)
     return entry_of(job.name, shard, data)

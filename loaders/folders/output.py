@@ -4,20 +4,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from ident3d.errors import UserError
 from ident3d.loaders.folders import store_transfer
-from ident3d.loaders.folders.folder import SHARDS, Description, shard_size
+from ident3d.loaders.folders.card import remake_lost
+from ident3d.loaders.folders.folder import SHARDS, Description
+from ident3d.loaders.folders.judge import whole_shard
 from ident3d.loaders.folders.lifecycle import Job, drop_missing_shards, finish, plan, remove_dataset
-from ident3d.loaders.folders.provenance import PROVENANCE_FILE, record_run
-from ident3d.loaders.folders.verify import content_problems
+from ident3d.loaders.folders.provenance import BESIDE_NAMES, PROVENANCE_FILE, lost_beside, record_run
 from ident3d.loaders.format import manifest
+from ident3d.loaders.format.aside import Aside
 from ident3d.loaders.format.files import FULL
+from ident3d.loaders.format.inside import NotPlain, plain_sizes, read_plain
 from ident3d.loaders.format.latents_source import recorded_latents
 from ident3d.loaders.format.latents_table import joined
-from ident3d.loaders.format.manifest import ShardEntry, entry_of, in_order
-from ident3d.loaders.format.shard import read_settings, read_shard
+from ident3d.loaders.format.manifest import ShardEntry, in_order
 from ident3d.loaders.stores.lease import Lease, lease
 from ident3d.loaders.stores.store import Store
 from ident3d.loaders.stores.store_lease import lease_on_store
@@ -38,6 +39,10 @@ class FolderOutput:
         """Return the free bytes, None if they are not known."""
         return free_bytes(self.path)
 
+    def set_aside_unused(self, entries: Sequence[ShardEntry]) -> Aside:
+        """Move a manifest away of which no line is used. Call it before the description says less than it did."""
+        return set_aside_unused(self.path, entries)
+
     def resume(self, description: Description, entries: list[ShardEntry]) -> tuple[Description, list[ShardEntry]]:
         """Make the manifest agree with the shards that are there; return the description and the entries from then on.
 
@@ -52,7 +57,7 @@ class FolderOutput:
 
     def sizes(self, entries: Iterable[ShardEntry]) -> dict[str, int | None]:
         """Return the size of each entry's shard."""
-        return {entry.name: shard_size(self.path, entry) for entry in entries}
+        return plain_sizes(self.path, SHARDS, [entry.name for entry in entries])
 
     def adopt_shards(
         self, description: Description, entries: list[ShardEntry], jobs: Iterable[Job]
@@ -71,11 +76,11 @@ class FolderOutput:
         self.held.check()
         manifest.append_entry(self.path, entry)
 
-    def record(self, started: datetime, **facts: object) -> None:
-        """Record the run, however it ends, unless another run has taken over the folder."""
+    def record(self, started: datetime, *, ended: bool = True, **facts: object) -> None:
+        """Record the run, when it begins and however it ends, unless another run has taken over the folder."""
         with suppress(UserError):  # if the run fails, the user must see the reason of that
             self.held.check()
-            record_run(self.path, started, **facts)
+            record_run(self.path, started, ended=ended, **facts)
 
     def finish(
         self, description: Description, entries: Sequence[ShardEntry], mesh_credits: Sequence[str] | None = None
@@ -83,6 +88,17 @@ class FolderOutput:
         """Close the dataset, which has all its shards."""
         self.held.check()
         finish(self.path, description, entries, mesh_credits=mesh_credits)
+
+    def lost_beside(self) -> list[str]:
+        """Return which of the card's files and the provenance are lost."""
+        return lost_beside(self.path)
+
+    def remake_lost(
+        self, description: Description, entries: Sequence[ShardEntry], mesh_credits: Sequence[str], lost: Sequence[str]
+    ) -> None:
+        """Make them anew."""
+        self.held.check()
+        remake_lost(self.path, description, entries, mesh_credits, lost)
 
 
 class StoreOutput(FolderOutput):
@@ -98,6 +114,13 @@ class StoreOutput(FolderOutput):
 
     def free_bytes(self) -> None:
         return None
+
+    def set_aside_unused(self, entries: Sequence[ShardEntry]) -> Aside:
+        aside = super().set_aside_unused(entries)
+        for name in aside.moved:
+            self.store.put(f"{aside.name}/{name}", read_plain(self.path, f"{aside.name}/{name}"))
+            self.store.remove(name)
+        return aside
 
     def sizes(self, entries: Iterable[ShardEntry]) -> dict[str, int | None]:
         return dict(self.store.sizes(SHARDS))
@@ -124,8 +147,8 @@ class StoreOutput(FolderOutput):
         store_transfer.put_entry(self.store, entry)
         manifest.append_entry(self.path, entry)
 
-    def record(self, started: datetime, **facts: object) -> None:
-        record_run(self.path, started, **facts)
+    def record(self, started: datetime, *, ended: bool = True, **facts: object) -> None:
+        record_run(self.path, started, ended=ended, **facts)
         with suppress(OSError, UserError):
             self.held.check()
             store_transfer.push(self.store, self.path, (PROVENANCE_FILE,))
@@ -139,24 +162,30 @@ class StoreOutput(FolderOutput):
         self.held.check()
         store_transfer.push_finished(self.store, self.path)
 
+    def lost_beside(self) -> list[str]:
+        sizes = self.store.sizes("")
+        return [name for name in BESIDE_NAMES if not sizes.get(name)]
 
-def whole_shard(folder: Path, settings: dict[str, Any], job: Job) -> ShardEntry | None:
-    """Return the entry of the job's shard if its file is there and whole, else None.
+    def remake_lost(
+        self, description: Description, entries: Sequence[ShardEntry], mesh_credits: Sequence[str], lost: Sequence[str]
+    ) -> None:
+        store_transfer.take_shard(self.store, entries[0].name, self.path)  # for the card's picture
+        super().remake_lost(description, entries, mesh_credits, lost)
+        store_transfer.push(self.store, self.path, {*lost, PROVENANCE_FILE})
 
-    A shard is whole if it reads without error, records these settings, and holds just the job's images and latents. A
-    killed run may have written it without entering it.
-    """
-    path = folder / SHARDS / job.name
-    if not path.is_file() or path.is_symlink():
-        return None
-    try:
-        shard = read_shard(path)
-        if read_settings(path) != settings or shard.index.tolist() != list(range(job.first, job.first + job.count)):
-            return None
-        entry = entry_of(job.name, shard, path.read_bytes())
-        return None if content_problems(folder, settings, entry, shard) else entry
-    except UserError:
-        return None
+
+def set_aside_unused(path: Path, entries: Sequence[ShardEntry]) -> Aside:
+    """Move a manifest away of which no line is used, so that nothing is appended to lines that are wrong."""
+    aside = Aside(path)
+    if not entries:
+        # A first line that a crash cut short is no such line: the next one takes its place.
+        try:
+            lines = any(line.endswith(b"\n") for _, line in manifest.read_lines(path))
+        except NotPlain:
+            lines = True
+        if lines:
+            aside.take(manifest.MANIFEST_FILE)
+    return aside
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ident3d.errors import UserError
 from ident3d.loaders.folders.folder import Folder, checked_shards, digest, open_folder
 from ident3d.loaders.format.files import LARGEST_JSON, atomic_file, read_json, sha256_of_file, write_json
+from ident3d.loaders.format.inside import NotPlain
 from ident3d.loaders.stores.lease import lease
 from ident3d.machine import free_bytes
 from ident3d.progress import progress_bar
@@ -91,11 +92,11 @@ def pack(path: Path | str | Folder, *, show_progress: bool = True) -> Packed:
 
 
 def record(folder: Folder) -> dict[str, object]:
-    """Return ``packed.json``, or nothing if it is absent, damaged or of another format."""
+    """Return ``packed.json``, or nothing if it is absent, damaged, no plain file, or of another format."""
     try:
         content = read_json(folder.path / PACKED_FILE, LARGEST_JSON + DIGITS * folder.description.n)
         found = content.pop("digest")
-    except (OSError, ValueError, KeyError):
+    except (FileNotFoundError, NotPlain, ValueError, KeyError):
         return {}
     same = content.get("format") == PACKED_FORMAT and content.get("format_version") == PACKED_FORMAT_VERSION
     return content if same and found == digest(content) else {}

@@ -4,7 +4,7 @@ The order of writes is that of a folder: a shard is put before its entry, and ``
 complete only after all the rest is there.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import copyfile
@@ -15,7 +15,8 @@ from ident3d.errors import UserError
 from ident3d.loaders.folders.folder import BESIDE, DATASET_FILE, PARTS, SHARDS, is_dataset
 from ident3d.loaders.folders.lifecycle import Job, check_due
 from ident3d.loaders.folders.provenance import PROVENANCE_FILE
-from ident3d.loaders.format import latents_table, manifest
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.aside import REMOVED
 from ident3d.loaders.format.files import TEMPORARY, write_atomically
 from ident3d.loaders.format.latents_source import LATENTS_FILE
 from ident3d.loaders.format.manifest import ShardEntry
@@ -88,7 +89,7 @@ def scratch_for_job(store: Store, settings: Mapping[str, Any], job: Job) -> Iter
 def refuse_strangers(store: Store) -> None:
     """Raise UserError if the store's folder holds anything but a dataset."""
     strangers = set(store.sizes("")) - set(PARTS) | store.folders() - {SHARDS, ENTRIES, LEASE}
-    if any(not name.startswith(TEMPORARY) for name in strangers) and not is_dataset(store):
+    if any(not name.startswith((TEMPORARY, REMOVED)) for name in strangers) and not is_dataset(store):
         raise UserError(f"{store} exists and is not a dataset; choose another --out.")
 
 
@@ -150,13 +151,13 @@ def remove_stored(store: Store, folder: Path) -> None:
         store.remove(name)
 
 
-def push_repaired(store: Store, folder: Path, broken: Iterable[str]) -> None:
-    """Put a dataset that `verify` repaired: incomplete, and without the broken shards."""
+def push_repaired(store: Store, folder: Path, broken: Sequence[str], gone: Iterable[str]) -> None:
+    """Put a dataset that `verify` repaired: without the broken shards, and without what is gone from the folder."""
     push(store, folder, (DATASET_FILE,))
     store.remove_all(map(entry_name, broken))
     push(store, folder, (manifest.MANIFEST_FILE,))
     remove_entries(store)
     store.remove_all(f"{SHARDS}/{name}" for name in broken)
-    for name in (LATENTS_FILE, latents_table.TABLE_FILE):
-        if not (folder / name).exists():
+    for name in gone:
+        if name in PARTS and not (folder / name).exists():
             store.remove(name)

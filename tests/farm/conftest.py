@@ -10,15 +10,18 @@ import pytest
 from ident3d.farm.recipe import Recipe
 from ident3d.farm.render import render
 from ident3d.latents.worlds import World
+from ident3d.loaders.format.aside import REMOVED
 
 SCENE = os.environ.get("IDENT3D_TEST_SCENE", "3dident")  # test_other_scenes.py sets it
 TINY = Recipe(World(SCENE), size=32, quality="draft")
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Hash of every file that a dataset promises byte by byte: all but the record of its runs."""
+    """Hash of every file that a dataset promises byte by byte: all but the record of its runs, and what was removed."""
     files = [file for file in folder.rglob("*") if file.is_file() and file.name not in ("provenance.json", "README.md")]
-    return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    named = {str(file.relative_to(folder)): file for file in files}
+    kept = {name: file for name, file in named.items() if not name.startswith(REMOVED)}
+    return {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in kept.items()}
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,5 +1,6 @@
 """Killed workers, killed runs, full disks, damaged files: nothing is lost unnoticed, and one more render mends all."""
 
+import json
 import os
 import random
 import re
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -272,3 +274,88 @@ def test_damage_to_the_manifest_is_found_and_repaired(file: str, dataset64: Path
     verify(folder, repair=True, show_progress=False)
     assert render(64, TINY, out=folder, workers=1, shard_size=16, show_progress=False).complete
     assert contents(folder) == contents(dataset64)
+
+
+@pytest.mark.parametrize("lose", ["emptied", "gone", "flipped"])
+def test_a_lost_manifest_is_rebuilt_by_the_same_command(lose: str, dataset64: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(dataset64, folder)
+    lines = (folder / "shards.jsonl").read_text()
+    match lose:
+        case "emptied":
+            (folder / "shards.jsonl").write_text("")
+        case "gone":
+            (folder / "shards.jsonl").unlink()
+        case "flipped":
+            (folder / "shards.jsonl").write_text(lines.replace('"count": 16', '"count": 17', 1))
+    with pytest.warns(UserWarning, match=r"shards\.jsonl"):
+        done = render(64, TINY, out=folder, workers=2, show_progress=False)
+    assert (done.rendered, done.complete) == (0, True)
+    assert contents(folder) == contents(dataset64)
+    assert verify(folder, show_progress=False).sound
+
+
+def test_a_run_without_its_shards_folder_goes_on(dataset64: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(dataset64, folder)
+    shutil.rmtree(folder / "shards")
+    assert render(64, TINY, out=folder, workers=2, show_progress=False).rendered == 64
+    assert contents(folder) == contents(dataset64)
+
+
+def test_a_manifest_without_a_description_is_not_mixed_with_other_settings(dataset64: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(dataset64, folder)
+    (folder / "dataset.json").unlink()
+    before = contents(folder)
+    with pytest.raises(UserError, match=r"seed"):
+        render(64, replace(TINY, seed=1), out=folder, shard_size=16, show_progress=False)
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("lost", ["README.md", "sample.png", "provenance.json"])
+def test_a_lost_card_or_provenance_is_noticed_and_remade(lost: str, dataset64: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(dataset64, folder)
+    before = contents(folder)
+    (folder / lost).unlink()
+    (found,) = verify(folder, show_progress=False).problems
+    assert lost in found.what
+    with pytest.warns(UserWarning, match=re.escape(lost)):
+        assert render(64, TINY, out=folder, show_progress=False).rendered == 0
+    assert verify(folder, show_progress=False).sound
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("hurt", ["README.md", "sample.png", "provenance.json"])
+def test_a_damaged_card_or_provenance_is_set_aside_and_remade(hurt: str, dataset64: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(dataset64, folder)
+    before = contents(folder)
+    flip_a_bit(folder / hurt)
+    damaged = (folder / hurt).read_bytes()
+    found = verify(folder, repair=True, delete=True, show_progress=False)
+    assert [hurt in problem.what for problem in found.problems] == [True]
+    (aside,) = folder.glob("removed-*")
+    assert (aside / hurt).read_bytes() == damaged
+    shutil.rmtree(aside)
+    with pytest.warns(UserWarning, match=re.escape(hurt)):
+        render(64, TINY, out=folder, show_progress=False)
+    assert verify(folder, show_progress=False).sound
+    assert contents(folder) == before
+
+
+def test_a_run_killed_before_its_record_has_recorded_itself(dataset64: Path, tmp_path: Path) -> None:
+    """Killed between its last shard and its record: the history knows of it, and of the run that closed the folder."""
+    process = start(tmp_path / "data")
+    wait_for(lambda: len(manifest.read_entries(tmp_path / "data")) >= 1)
+    process.kill()
+    process.communicate()
+    (run,) = json.loads((tmp_path / "data/provenance.json").read_text())["runs"]
+    assert (run["ended"], bool(run["host"])) == (None, True)
+    assert finish(start(tmp_path / "data")) == 0
+    first, second = json.loads((tmp_path / "data/provenance.json").read_text())["runs"]
+    assert first == run
+    assert second["ended"] is not None
+    assert second["images"] < 64
+    assert verify(tmp_path / "data", show_progress=False).sound

@@ -33,8 +33,9 @@ def before(function):
             os.kill(os.getpid(), 9)
         return function(*words, **options)
     return counted
-os.replace, Path.replace, os.fsync, Path.unlink = map(before, (os.replace, Path.replace, os.fsync, Path.unlink))
-Path.mkdir = before(Path.mkdir)
+for name in ("replace", "rename", "unlink", "mkdir", "fsync"):
+    setattr(os, name, before(getattr(os, name)))
+Path.unlink, Path.mkdir = before(Path.unlink), before(Path.mkdir)
 from ident3d import Recipe, render
 render(n, Recipe(size=32, quality="draft"), out=folder, workers=1, fresh=fresh, shard_size=16, show_progress=False)
 """

@@ -230,7 +230,7 @@ def test_a_missing_or_damaged_shard_is_named(tmp_path: Path) -> None:
     shard.write_bytes(data)
     fresh = ImageDataset(path)
     fresh[10]
-    with pytest.raises(UserError, match=r"00001.h5 is damaged"):
+    with pytest.raises(UserError, match=r"00001.h5 seems damaged"):
         fresh[11]
     shard.unlink()
     with pytest.raises(UserError, match=r"00001.h5 is missing"):

@@ -21,6 +21,7 @@ from ident3d.loaders.folders.packed import pack
 from ident3d.loaders.folders.store_transfer import refuse_strangers
 from ident3d.loaders.folders.verify import verify
 from ident3d.loaders.format import manifest
+from ident3d.loaders.format.aside import REMOVED
 from ident3d.loaders.format.files import TEMPORARY
 from ident3d.loaders.layouts.exporting import export
 from ident3d.loaders.layouts.importing import import_
@@ -276,7 +277,12 @@ def test_repair_in_a_store_leaves_what_is_sound(store: Store, tmp_path: Path, vi
     assert repaired.repaired
     assert not any(str(tmp_path) in problem.what or "/tmp" in problem.what for problem in repaired.problems)
     opened = open_folder(store.url)
-    assert not opened.description.complete
+    # The shards say what a damaged manifest said. They do not replace each other, nor the table.
+    assert opened.description.complete == (victim == "shards.jsonl")
+    assert (store.get(victim) == data) == opened.description.complete
+    aside = [name for name in store.folders() if name.startswith(REMOVED)]
+    assert len(aside) == 1
+    assert store.get(f"{aside[0]}/{victim}") == data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
     assert not verify(store.url, show_progress=False).problems
     assert opened.finished == sum(entry.count for entry in opened.entries)
     assert opened.finished >= 8

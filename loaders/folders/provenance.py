@@ -68,14 +68,12 @@ def lost_beside(folder: Path) -> list[str]:
 
 def beside_problems(folder: Path) -> dict[str, str]:
     """Return what is wrong with the card's files and the provenance, by file; nothing if there is none of them."""
-    lost = lost_beside(folder)
-    if len(lost) == len(BESIDE_NAMES):
-        return {}
-    known = history(folder)
-    found = {name: f"{name} is missing or empty" for name in lost}
-    if known is None and PROVENANCE_FILE not in lost:
-        found[PROVENANCE_FILE] = f"{PROVENANCE_FILE} is damaged"
+    lost, known = lost_beside(folder), history(folder)
+    found = {}
+    if known is None and len(lost) < len(BESIDE_NAMES):
+        found[PROVENANCE_FILE] = f"{PROVENANCE_FILE} is missing or damaged"
+    # Version 0.1 recorded no hashes, so that its folders may go without a card.
     for name, recorded in ((known or {}).get("card") or {}).items():
-        if name in CARD_FILES and name not in lost and sha256(read_plain(folder, name)) != recorded:
-            found[name] = f"{name} is not as it was written"
+        if name in CARD_FILES and (name in lost or sha256(read_plain(folder, name)) != recorded):
+            found[name] = f"{name} is lost, or not as it was written"
     return found

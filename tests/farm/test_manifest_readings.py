@@ -12,17 +12,17 @@ pytestmark = pytest.mark.bpy
 
 # Python's audit hooks see every file that is opened, by whatever function; appending is no reading.
 COUNT = """
-import json, sys
+import json, os, sys
 opened = []
 def see(event, words):
-    if event == "open" and str(words[0]).endswith("shards.jsonl"):
-        opened.append(words[1])
+    if event == "open" and str(words[0]).endswith("shards.jsonl") and os.path.exists(sys.argv[1] + "/shards.jsonl"):
+        opened.append(words[2] & os.O_ACCMODE)
 sys.addaudithook(see)
 from ident3d import Recipe, render
 done = render(int(sys.argv[2]), Recipe(size=32, quality="draft"), out=sys.argv[1], workers=1, shard_size=16,
               show_progress=False)
 print(json.dumps({"rendered": done.rendered, "complete": done.complete,
-                  "readings": sum(mode is None or mode.startswith("r") for mode in opened)}))
+                  "readings": opened.count(os.O_RDONLY)}))
 """
 
 

@@ -15,7 +15,7 @@ from ident3d.loaders.folders.provenance import BESIDE_NAMES, PROVENANCE_FILE, lo
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.aside import Aside
 from ident3d.loaders.format.files import FULL
-from ident3d.loaders.format.inside import NotPlain, plain_sizes, read_plain
+from ident3d.loaders.format.inside import plain_sizes, read_plain
 from ident3d.loaders.format.latents_source import recorded_latents
 from ident3d.loaders.format.latents_table import joined
 from ident3d.loaders.format.manifest import ShardEntry, in_order
@@ -177,14 +177,9 @@ class StoreOutput(FolderOutput):
 def set_aside_unused(path: Path, entries: Sequence[ShardEntry]) -> Aside:
     """Move a manifest away of which no line is used, so that nothing is appended to lines that are wrong."""
     aside = Aside(path)
-    if not entries:
-        # A first line that a crash cut short is no such line: the next one takes its place.
-        try:
-            lines = any(line.endswith(b"\n") for _, line in manifest.read_lines(path))
-        except NotPlain:
-            lines = True
-        if lines:
-            aside.take(manifest.MANIFEST_FILE)
+    # Its size says enough: to read it again would take seconds in a large dataset.
+    if not entries and plain_sizes(path, "", [manifest.MANIFEST_FILE])[manifest.MANIFEST_FILE] != 0:
+        aside.take(manifest.MANIFEST_FILE)
     return aside
 
 

@@ -14,8 +14,8 @@ from tabulate import tabulate
 from ident3d.errors import UserError
 from ident3d.farm.batch.systems import SYSTEMS, is_here
 from ident3d.farm.bpy_libraries import bpy_binary, install_line, missing_libraries
-from ident3d.loaders.folders.data_root import data_root, usual_image_bytes
 from ident3d.loaders.pairs.faiss_build import ADVICE, faiss_build
+from ident3d.loaders.stores.data_root import data_root, usual_image_bytes
 from ident3d.machine import UNTRIED, cores, free_bytes, installed_versions
 
 Status = Literal["ok", "limited", "missing"]

@@ -12,7 +12,7 @@ import pytest
 
 from ident3d.farm.bpy_libraries import DEBIAN_PACKAGE, install_line, missing_libraries
 from ident3d.health import Finding, Health, check_cluster, doctor
-from ident3d.loaders.folders.data_root import data_root
+from ident3d.loaders.stores.data_root import data_root
 
 LINUX = platform.system() == "Linux"
 

@@ -18,7 +18,6 @@ from ident3d.farm.recipe import THREE_D_IDENT, Recipe
 from ident3d.farm.request import RenderRequest, make_request
 from ident3d.farm.shard_jobs import ImagesDone, JobFailed, Note, describe, run_jobs
 from ident3d.farm.worker import ShardDone
-from ident3d.loaders.folders.data_root import usual_image_bytes
 from ident3d.loaders.folders.folder import SHARDS, Description, is_dataset, shard_size
 from ident3d.loaders.folders.lifecycle import Job, plan, save_if_changed, target_description
 from ident3d.loaders.folders.output import FolderOutput, writing
@@ -26,6 +25,7 @@ from ident3d.loaders.format.files import FULL, remove_partial_files, write_atomi
 from ident3d.loaders.format.inside import names_in
 from ident3d.loaders.format.latents_source import LATENTS_FILE, copy_is_sound
 from ident3d.loaders.format.manifest import ShardEntry, in_order
+from ident3d.loaders.stores.data_root import usual_image_bytes
 from ident3d.loaders.stores.store import Store
 from ident3d.progress import progress_bar
 from ident3d.shapes.rendering import mesh_credits

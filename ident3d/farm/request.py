@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from ident3d.errors import UserError
 from ident3d.farm.recipe import Recipe
 from ident3d.latents.crowding import crowded_latents
-from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.format.latents_source import copied, drawn, npy_bytes, read_draws
 from ident3d.loaders.format.latents_table import joined
+from ident3d.loaders.stores.data_root import data_root
 from ident3d.loaders.stores.store import Store, store_or_folder
 from ident3d.machine import cores
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ident3d.errors import UserError, check_known
-from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.folders.folder import differences
 from ident3d.loaders.format.files import write_atomically, write_json
+from ident3d.loaders.stores.data_root import data_root
 from ident3d.reproduction import image_cells, mixing_cells
 from ident3d.reproduction.cells import Cell, CellEvent, CellStatus, finished_results
 from ident3d.reproduction.table import as_json, markdown, table_of

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from ident3d.errors import UserError
 from ident3d.loaders.folders.folder import Folder, checked_shards, digest, open_folder
 from ident3d.loaders.format.files import LARGEST_JSON, atomic_file, read_json, sha256_of_file, write_json
-from ident3d.loaders.format.inside import NotPlain
 from ident3d.loaders.stores.lease import lease
 from ident3d.machine import free_bytes
 from ident3d.progress import progress_bar
@@ -96,7 +95,7 @@ def record(folder: Folder) -> dict[str, object]:
     try:
         content = read_json(folder.path / PACKED_FILE, LARGEST_JSON + DIGITS * folder.description.n)
         found = content.pop("digest")
-    except (FileNotFoundError, NotPlain, ValueError, KeyError):
+    except (FileNotFoundError, ValueError, KeyError):
         return {}
     same = content.get("format") == PACKED_FORMAT and content.get("format_version") == PACKED_FORMAT_VERSION
     return content if same and found == digest(content) else {}

@@ -11,7 +11,7 @@ from typing import Any
 
 from ident3d.loaders.folders.folder import digest
 from ident3d.loaders.format.files import read_json, sha256, write_json
-from ident3d.loaders.format.inside import NotPlain, plain_sizes, read_plain
+from ident3d.loaders.format.inside import plain_sizes, read_plain
 from ident3d.machine import cpu_model, installed_versions
 
 PROVENANCE_FILE = "provenance.json"
@@ -27,7 +27,7 @@ def history(folder: Path) -> dict[str, Any] | None:
         content = read_json(folder / PROVENANCE_FILE)
         found = content.pop("digest", None)  # version 0.1 wrote none
         sound = isinstance(content["runs"], list) and isinstance(content.get("card", {}), dict)
-    except (FileNotFoundError, NotPlain, ValueError, KeyError):
+    except (FileNotFoundError, ValueError, KeyError):
         return None
     return content if sound and found in (None, digest(content)) else None
 

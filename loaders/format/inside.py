@@ -94,7 +94,9 @@ def open_plain(folder: Path, name: str, flags: int = os.O_RDONLY) -> int:
 def read_plain(folder: Path, name: str, most: int | None = None) -> bytes:
     """Return all of a plain file; if it has more than `most` bytes, the first `most` + 1 of them."""
     with os.fdopen(open_plain(folder, name), "rb") as file:
-        return file.read() if most is None else file.read(most + 1)
+        # As many bytes as are asked for are set aside at once, and a manifest may ask for any number of them.
+        size = os.fstat(file.fileno()).st_size
+        return file.read() if most is None else file.read(min(most, size) + 1)
 
 
 def plain_sizes(folder: Path, below: str, names: Iterable[str]) -> dict[str, int | None]:

@@ -15,8 +15,8 @@ from ident3d.errors import UserError
 from ident3d.loaders.batches.loader import Loader, make_loader
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_dataset import PairDataset
-from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.folders.folder import differences, is_dataset, local_copy
+from ident3d.loaders.stores.data_root import data_root
 from ident3d.loaders.stores.lease import Lease
 from ident3d.training.encoders.image_encoder import Encoder, parameter_groups
 from ident3d.training.encoders.output_spaces import OutputSpace

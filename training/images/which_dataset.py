@@ -6,8 +6,8 @@ from typing import Any
 
 from ident3d.errors import UserError
 from ident3d.latents.worlds import read_world
-from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.folders.folder import Description, differences, is_dataset, read_description
+from ident3d.loaders.stores.data_root import data_root
 from ident3d.training.images.run import Run
 
 # Of many training sets, so many are named.

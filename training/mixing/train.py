@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ident3d.errors import UserError
-from ident3d.loaders.folders.data_root import data_root
+from ident3d.loaders.stores.data_root import data_root
 from ident3d.memory import keep_memory
 from ident3d.metrics import linear_r2
 from ident3d.training.encoders.image_encoder import parameter_groups

@@ -15,7 +15,6 @@ from synthetic import make_dataset
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders.data_root import ENVIRONMENT_VARIABLE, data_root
 from ident3d.loaders.folders.folder import DATASET_FILE, SHARDS, local_copy, open_folder
 from ident3d.loaders.folders.packed import pack
 from ident3d.loaders.folders.store_transfer import refuse_strangers
@@ -27,6 +26,7 @@ from ident3d.loaders.layouts.exporting import export
 from ident3d.loaders.layouts.importing import import_
 from ident3d.loaders.stores import cache as cached
 from ident3d.loaders.stores.cache import ENTRIES, ORIGIN
+from ident3d.loaders.stores.data_root import ENVIRONMENT_VARIABLE, data_root
 from ident3d.loaders.stores.store import Store, store_or_folder
 from ident3d.looking.info import info
 

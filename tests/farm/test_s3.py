@@ -73,7 +73,7 @@ def test_a_render_to_s3_survives_its_client_and_is_the_local_one_byte_by_byte(bu
     assert verify(store.url, show_progress=False).sound
     here = ImageDataset(local)
     seen = list(make_loader(ImageDataset(store.url), 4, workers=1, shuffle=False))
-    np.testing.assert_array_equal(np.concatenate([x.permute(0, 2, 3, 1) for x, _ in seen]), here.images(range(6)))
+    np.testing.assert_array_equal(np.concatenate([x.permute(0, 2, 3, 1) for _, x in seen]), here.images(range(6)))
     np.testing.assert_array_equal(np.concatenate([z for z, _ in seen]), here.latents(range(6)))
 
     done = CliRunner().invoke(main, ["info", store.url, "--json"])

@@ -34,7 +34,7 @@ def make_shards(
     shard_size: int | None = None,
     workers: int = 1,
     show_progress: bool = True,
-    **facts: object,
+    **facts: Any,
 ) -> tuple[Description, int]:
     """Begin or continue the folder, make the shards that it lacks, and close it; return how many images were made.
 

@@ -74,9 +74,6 @@ def other_filter(file: h5py.File) -> None:
     replace(file, "images", chunks=(1, 16, 16, 3), compression="gzip", shuffle=True)
 
 
-def one_chunk(file: h5py.File) -> None:
-    replace(file, "images", chunks=(8, 16, 16, 3), compression="gzip")
-
 
 def huge(file: h5py.File) -> None:
     del file["images"]
@@ -123,7 +120,6 @@ def something_else(file: h5py.File) -> None:
         (virtual_latents, "another file"),
         (group, "group"),
         (other_filter, "gzip"),
-        (one_chunk, "one uint8 chunk"),
         (huge, "38,400,000,000 bytes"),
         (vast_latents, "43,980,465,111,040 bytes"),
         (missing_chunk, "an image without a chunk"),

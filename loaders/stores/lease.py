@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from tempfile import mkstemp
 from typing import Protocol
@@ -82,6 +83,11 @@ class FolderClaims(Claims):
         """Return the numbers of all that has a claim's name, whatever it is."""
         found = (CLAIM.fullmatch(name) for name in names_in(self.folder, ""))
         return [int(match[1]) for match in found if match]
+
+    def free(self) -> int:
+        # Not one above the highest: anybody may leave a file with the highest number that there is.
+        taken = set(self.numbers())
+        return next(number for number in count(1) if number not in taken)
 
     def get(self, number: int) -> bytes | None:
         # A folder, a FIFO or a link of this name is no claim. It guards nothing, and nobody waits for it.

@@ -74,7 +74,6 @@ def other_filter(file: h5py.File) -> None:
     replace(file, "images", chunks=(1, 16, 16, 3), compression="gzip", shuffle=True)
 
 
-
 def huge(file: h5py.File) -> None:
     del file["images"]
     file.create_dataset("images", (8, 40000, 40000, 3), np.uint8, chunks=(1, 40000, 40000, 3), compression="gzip")

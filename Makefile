@@ -16,6 +16,16 @@ demo: $(READY)
 	$(BIN)/ident3d pairs demo/train --out demo/pairs.png
 	$(BIN)/ident3d train demo/train --out demo/run --resume --encoder conv --size 32 --batch 512 \
 	    --steps 900 --lr 2e-3 --schedule onecycle --save-every 100
+	@echo
+	@echo "Open demo/run/report.html in a browser: what the encoder has found, and what to try next."
+	@echo "demo/train.png shows images with their latents, demo/pairs.png how wide the pairs are."
+	@echo "Then try, each in minutes:"
+	@echo "  $(BIN)/ident3d train demo/train --supervised --encoder conv --size 32 --batch 512 --steps 900 --lr 2e-3 --schedule onecycle"
+	@echo "      the ceiling: the same encoder, taught the latents themselves"
+	@echo "  $(BIN)/ident3d traverse --help     one latent at a time, in pictures"
+	@echo "  $(BIN)/ident3d mixing --encoder 256x2 --whiten --bound match --batch 256 --lr 2e-3 --schedule cosine --steps 4000"
+	@echo "      the same question without images"
+	@echo "docs/tutorial/3-train-and-read-the-report.md explains the report."
 
 test: $(READY)
 	$(BIN)/pytest $(ARGS)

@@ -54,7 +54,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "training.mixing": (*LATENTS, "loaders.format", "loaders.stores", "loaders.folders", "metrics", "training.loop",
                         "training.losses", "training.encoders"),
     "training.experiments": ("latents", "latents.exact", "training.images", "training.mixing"),
-    "training.report": (*DATASETS, "metrics", "training.loop", "training.images", "training.experiments"),
+    # a page shows what is attainable, how wide pairs were asked to be, and runs of either trainer
+    "training.report": (*LATENTS, *DATASETS, "metrics", "training.loop", "training.images", "training.mixing",
+                        "training.experiments"),
     "farm.batch": ("loaders.stores",),
     "farm.local": ("farm.batch",),
     "farm": (*LATENTS, "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders", "shapes", "farm.batch",

@@ -63,7 +63,7 @@ from ident3d.commands.parameters import number_or, numbers
     section="Run",
 )
 def mixing(as_json: bool, **given: Any) -> None:
-    """Identify latents behind an invertible mixing, in minutes instead of GPU days.
+    """Identify latents behind an invertible mixing, in minutes instead of GPU days, and write a report.
 
     Latents are drawn on the device, mixed by a random invertible perceptron, and an encoder is trained on pairs, as in
     Tables 1 and 2 and in AnInfoNCE. The defaults are the papers' settings; the second line below is quick.
@@ -76,8 +76,12 @@ def mixing(as_json: bool, **given: Any) -> None:
     from ident3d.training.mixing.scores import score, text
     from ident3d.training.mixing.settings import MixingSettings
     from ident3d.training.mixing.train import mixing
+    from ident3d.training.report.mixing_report import write_mixing_report
 
     with interruptible():
         work = mixing(settings_of(MixingSettings, given), **given)
     found = score(work)
-    show({"run": work.path, **found}, as_json, f"{text(found, work.settings.lambdas)}\n\n{work.path}")
+    assert work.path is not None
+    report = write_mixing_report(work.path, found)
+    text_of = f"{text(found, work.settings.lambdas)}\n\nRun: {work.path}\nReport: {report}"
+    show({"run": work.path, "report": report, **found}, as_json, text_of)

@@ -11,7 +11,8 @@ from ident3d.reproduction.table import KINDS, Table, figure
 from ident3d.training.images.run import open_run
 from ident3d.training.loop.log import read_log
 from ident3d.training.report.charts import curve, line_chart
-from ident3d.training.report.report import read_scored, run_sections, write_page
+from ident3d.training.report.report import run_sections, write_page
+from ident3d.training.report.scored import read_scored
 from ident3d.training.report.tables import html_table, number
 
 
@@ -71,7 +72,7 @@ def run_details(folder: Path, result: Result) -> str:
     """Return what one run has learnt, and how it was made, folded away; nothing for a run without an encoder."""
     try:
         run = open_run(folder / result.run)
-        inside = "".join(run_sections(run, read_scored(run)))
+        inside = "".join(run_sections(run, read_scored(run), read_log(run.path)))
     except UserError:
         # The identity row and rows on mixed latents have no such run. Others may have been moved away.
         return ""

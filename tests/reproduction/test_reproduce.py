@@ -29,7 +29,8 @@ from ident3d.training.images.evaluate import evaluate
 from ident3d.training.images.identity import identity_r2
 from ident3d.training.images.settings import TrainSettings, with_defaults
 from ident3d.training.images.train import train
-from ident3d.training.report.report import paper_row, write_report
+from ident3d.training.report.paper import paper_row
+from ident3d.training.report.report import write_report
 
 OLD = Path(__file__).parents[1] / "data/v0.1/reproduce"
 SETTINGS = TrainSettings(encoder="tiny:plain", batch=32, steps=2)

@@ -1,6 +1,5 @@
 """The report of a run: one HTML file with all that it shows inside it; names are escaped, nothing is loaded."""
 
-import io
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
@@ -8,34 +7,43 @@ from string import Template
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ident3d.errors import UserError
+from ident3d.latents.attainable import attainable_r2
+from ident3d.latents.distributions.differences import expected_abs_difference
+from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.format.arrays import load_array
-from ident3d.loaders.format.files import read_json, sha256, write_atomically
+from ident3d.loaders.format.files import write_atomically
+from ident3d.loaders.pairs.sampler import Pairs
 from ident3d.metrics import mcc
-from ident3d.training.experiments.experiment import Row
-from ident3d.training.experiments.icml2021 import TABLE4
-from ident3d.training.images.evaluate import CODES_FILE, EVALUATION_FILE, Evaluation
+from ident3d.training.images.best_box import BestBox
+from ident3d.training.images.evaluate import Evaluation
 from ident3d.training.images.run import Run, open_run, pairs_of
-from ident3d.training.images.settings import TrainSettings
-from ident3d.training.loop.log import LARGEST_FIGURE, read_log
+from ident3d.training.loop.log import read_log
+from ident3d.training.report.advice import what_next
 from ident3d.training.report.charts import curve, heat_map, line_chart, scatter
+from ident3d.training.report.explained import chance, docs_link, meaning
 from ident3d.training.report.gallery import neighbour_rows, pair_rows, walk_rows
-from ident3d.training.report.tables import html_table, number, paper_figure
+from ident3d.training.report.paper import comparison, other_than_paper, paper_row
+from ident3d.training.report.scored import Scored, read_scored, scored_of
+from ident3d.training.report.tables import duration, html_table, number, paper_figure, score_table, sentences, tiles
 
 REPORT_FILE: Final = "report.html"
 SHOWN_NEIGHBOURS: Final = 5
 SHOWN_PAIRS: Final = 7
+FIRST: Final = ("linear_r2_held_out", "mcc_pearson")
+WIDTH_PAIRS: Final = 2000  # drawn to measure how wide the pairs turned out
 
 
-class Scored(NamedTuple):
-    """A run's scores as evaluation.json holds them, and the codes and images that they are of, if they are found."""
+class DrawnPairs(NamedTuple):
+    """The first pairs of a run, its images, and by latent the mean |z̃ - z| asked for and realised."""
 
-    scores: dict[str, Any]
-    codes: NDArray[np.float64] | None
-    images: ImageDataset | None
+    pairs: Pairs
+    images: ImageDataset
+    widths: dict[str, tuple[float, float]]
+
+    def ratios(self) -> dict[str, float]:
+        """Return how many times as wide as asked for the pairs turned out, of the latents that change."""
+        return {name: realised / asked for name, (asked, realised) in self.widths.items() if asked}
 
 
 def write_report(run: Run | Path | str, evaluation: Evaluation | None = None) -> Path:
@@ -45,14 +53,58 @@ def write_report(run: Run | Path | str, evaluation: Evaluation | None = None) ->
     """
     opened = run if isinstance(run, Run) else open_run(run)
     log, scored = read_log(opened.path), read_scored(opened) if evaluation is None else scored_of(evaluation)
-    body = [tiles(opened, log, scored), curves(log), *run_sections(opened, scored)]
-    title = f"{opened.settings.space} · {'supervised' if opened.settings.supervised else opened.settings.cond}"
+    body = [run_tiles(opened, log, scored), *run_sections(opened, scored, log, curves(log))]
+    s = opened.settings
+    views = "supervised" if s.supervised else "augmentations" if s.cond == "augment" else f"{s.cond} pairs"
+    title = f"{len(opened.latents)} latents, {views}, codes: {s.space}"
     return write_page(opened.path / REPORT_FILE, title, f"ident3d run {opened.path.name}", body)
 
 
-def run_sections(run: Run, scored: Scored | None) -> list[str]:
-    """Return all that a page shows of a run below its curves."""
-    return [score_section(run, scored), *code_sections(scored), pairs_section(run), settings_section(run)]
+def run_sections(run: Run, scored: Scored | None, log: Sequence[dict[str, Any]], after_scores: str = "") -> list[str]:
+    """Return all that a page shows of a run, with `after_scores` below its scores."""
+    drawn = drawn_pairs(run)
+    return [
+        shows_section(run, scored, log, drawn),
+        score_section(run, scored),
+        after_scores,
+        *code_sections(scored),
+        pairs_section(run, drawn),
+        settings_section(run),
+    ]
+
+
+def drawn_pairs(run: Run) -> DrawnPairs | None:
+    """Draw the first pairs that a run was trained on; None without pairs, or if its images are no longer there."""
+    pairs = pairs_of(run)
+    if pairs is None:
+        return None
+    sampler = pairs.sampler
+    drawn, z = sampler.pairs(np.arange(WIDTH_PAIRS)), sampler.latents.astype(np.float64)
+    asked = expected_abs_difference(sampler.conditional, z[drawn.anchor])
+    realised = np.abs(z[drawn.positive] - z[drawn.anchor]).mean(0)
+    widths = {name: (float(asked[k]), float(realised[k])) for k, name in enumerate(pairs.source.world.names)}
+    return DrawnPairs(drawn, pairs.source, widths)
+
+
+def attainable(run: Run) -> dict[str, float | None]:
+    """Return by latent the R² of the best reader of the images, if the scene's rules say it."""
+    return attainable_r2(run.world) if isinstance(run.world, World) else {}
+
+
+def shows_section(run: Run, scored: Scored | None, log: Sequence[dict[str, Any]], drawn: DrawnPairs | None) -> str:
+    """Return what the run shows and what to try next, with links to where more is explained."""
+    best = BestBox.from_dict(run.facts.get("best_box"))
+    scores = scored.scores if scored else None
+    found = what_next(run.settings, log, scores, attainable(run), drawn.ratios() if drawn else {}, best)
+    pages = [("tutorial", "how to read this page"), ("which-score", "which score answers what"),
+             ("boxes", "boxes and plateaus"), ("train", "all options of train")]  # fmt: skip
+    return f"<h2>What this run shows</h2>{sentences(found)}{read_more(run.path, pages)}"
+
+
+def read_more(folder: Path, pages: Iterable[tuple[str, str]]) -> str:
+    """Return a line of links to pages of the documentation, for a page that lies in `folder`."""
+    links = " · ".join(docs_link(page, words, folder) for page, words in pages)
+    return f'<p class="soft">Read more: {links}</p>'
 
 
 def write_page(path: Path, title: str, subtitle: str, body: Iterable[str]) -> Path:
@@ -65,79 +117,7 @@ def write_page(path: Path, title: str, subtitle: str, body: Iterable[str]) -> Pa
     return path
 
 
-def scored_of(evaluation: Evaluation) -> Scored:
-    return Scored(evaluation.as_dict(), evaluation.codes.astype(np.float64), evaluation.images)
-
-
-def read_scored(run: Run) -> Scored | None:
-    """Return the scores in a run's folder, with their codes and images; None if it has not been scored."""
-    path = run.path / EVALUATION_FILE
-    if not path.is_file():
-        return None
-    try:
-        scores = read_json(path)
-        check_scores(scores)
-    except (ValueError, KeyError):
-        raise UserError(f"{path} cannot be read; `ident3d evaluate {run.path}` writes it anew.") from None
-    # The file is read once: what is hashed is what is shown.
-    file = run.path / CODES_FILE
-    content = file.read_bytes() if file.is_file() else b""
-    # A kill between the two writes leaves codes of another evaluation than the scores: those are not shown.
-    if sha256(content) != scores["codes_sha256"]:
-        return Scored(scores, None, None)
-    try:
-        images = ImageDataset(scores["data"], latents=run.latents)
-    except UserError:
-        return Scored(scores, None, None)  # the folder was moved or deleted since
-    codes = codes_in(content, file)
-    return Scored(scores, codes, images) if len(images) >= len(codes) else Scored(scores, None, None)
-
-
-def check_scores(content: dict[str, Any]) -> None:
-    """Raise ValueError or KeyError if scores are not of the kinds that a page shows."""
-    kinds = {"scores": dict, "latents": list, "count": int, "data": str, "step": int, "codes_sha256": str}
-    if wrong := next((name for name, kind in kinds.items() if type(content[name]) is not kind), None):
-        raise ValueError(f"its {wrong} are of a wrong kind")
-    if not all(isinstance(name, str) for name in content["latents"]):
-        raise ValueError("a latent's name is no text")
-    for name, score in content["scores"].items():
-        values = score.get("per_latent") or [] if isinstance(score, dict) else None
-        # Some scores hold a matrix, whose rows are not shown.
-        rows = isinstance(values, list) and all(isinstance(row, list) for row in values)
-        if not (isinstance(values, list) and is_shown(score.get("score")) and (rows or all(map(is_shown, values)))):
-            raise ValueError(f"the score {name} is of a wrong kind")
-
-
-def is_shown(value: object) -> bool:
-    return value is None or isinstance(value, float) or (type(value) is int and abs(value) < LARGEST_FIGURE)
-
-
-def codes_in(content: bytes, file: Path) -> NDArray[np.float64]:
-    """Return the codes (n, d) of a .npy file's bytes."""
-    try:
-        codes = load_array(io.BytesIO(content))
-        if codes.dtype.kind != "f" or codes.ndim != 2 or not codes.size or not (np.abs(codes) < LARGEST_FIGURE).all():
-            raise ValueError(f"an array of {codes.dtype} of shape {codes.shape}")
-    except ValueError as error:
-        raise UserError(f"{file} does not hold codes ({error}); `ident3d evaluate` writes it anew.") from None
-    return codes.astype(np.float64)
-
-
-def paper_row(settings: TrainSettings) -> Row | None:
-    """Return the row of Table 4 that a run's settings are an instance of, if there is one."""
-    usual_loss = settings.loss in (None, "delta", "infonce", "simclr", "mse") and settings.model_p in (None, 2.0)
-    if settings.only or settings.same_class or not usual_loss:
-        return None
-    for row in TABLE4.rows:
-        plain = TrainSettings(**row.change or {})
-        # The supervised row leaves its space to the defaults.
-        same = ("cond", "supervised") if plain.supervised else ("space", "cond", "supervised")
-        if row.change is not None and all(getattr(plain, name) == getattr(settings, name) for name in same):
-            return row
-    return None
-
-
-def tiles(run: Run, log: Sequence[dict[str, Any]], scored: Scored | None) -> str:
+def run_tiles(run: Run, log: Sequence[dict[str, Any]], scored: Scored | None) -> str:
     """Return the run's most important numbers as large ones."""
     last, scores = log[-1] if log else {}, scored.scores["scores"] if scored else {}
     seconds = sum(line.get("seconds", 0) for line in log)
@@ -146,9 +126,9 @@ def tiles(run: Run, log: Sequence[dict[str, Any]], scored: Scored | None) -> str
         "MCC": number(scores.get("mcc_pearson", {}).get("score")),
         "steps": f"{last.get('step', 0):,} of {run.settings.steps:,}",
         "loss": number(last.get("loss")),
-        "hours": f"{seconds / 3600:.2f}",
+        "training": duration(seconds),
     }
-    return f'<div class="tiles">{"".join(f"<div>{escape(k)}<b>{escape(v)}</b></div>" for k, v in shown.items())}</div>'
+    return tiles(shown)
 
 
 def curves(log: Sequence[dict[str, Any]]) -> str:
@@ -169,31 +149,58 @@ def score_section(run: Run, scored: Scored | None) -> str:
             '<h2>Scores</h2><p class="note">Not scored. '
             f"<code>ident3d evaluate {escape(str(run.path))}</code> adds the scores, or says what it lacks.</p>"
         )
-    scores, paper = scored.scores, paper_row(run.settings)
+    scores, paper = scored.scores, paper_row(run.settings, run.world)
     columns = {"linear_r2_held_out": "R²", "mcc_pearson": "MCC"}
     beside = {name: paper.paper.get(column) for name, column in columns.items()} if paper else {}
-    rows = [
-        [name, number(score.get("score"), 4), paper_figure(beside.get(name))]
-        for name, score in scores["scores"].items()
-        if isinstance(score, dict)
-    ]
+    sizes = (scores["count"], len(scores["latents"]), run.settings.dim or len(scores["latents"]))
+    rows = []
+    for name, score in in_order(scores["scores"]).items():
+        if isinstance(score, dict):
+            theirs = [paper_figure(beside.get(name))] if paper else []
+            figures = [number(score.get("score"), 4), *theirs, chance(name, *sizes, score)]
+            rows.append((name, meaning(name), figures))
     label = f'<p class="note">{escape(str(scores["label"]))}</p>' if scores.get("label") else ""
     where = f"{scores['count']:,} images of {scores['data']}, after step {scores['step']:,}"
     mode = ", batch norm by batch statistics" if scores.get("bn_batch_stats") else ""
-    # Only scores with one number per latent fit this table: some hold a matrix, others a number per factor.
-    per_latent = {
-        name: values
-        for name, score in scores["scores"].items()
-        if len(values := score.get("per_latent") or []) == len(scores["latents"]) and not isinstance(values[0], list)
-    }
-    detail = [
-        [latent, *(number(values[i]) for values in per_latent.values())] for i, latent in enumerate(scores["latents"])
-    ]
+    compared = f"<p class='note'>{escape(comparison(other_than_paper(run)))}</p>" if paper else ""
     return (
         f"<h2>Scores</h2>{label}<p class='soft'>{escape(where + mode)}</p>"
-        + html_table(["score", "here", "paper, Table 4"], rows)
-        + "<h2>Per latent</h2>"
-        + html_table(["latent", *per_latent], detail)
+        + score_table(["score", "here", *(["paper, Table 4"] if paper else []), "by chance"], rows)
+        + compared
+        + read_more(run.path, [("metrics", "every score with its formula")])
+        + latent_section(run, scores)
+    )
+
+
+def in_order(scores: dict[str, Any]) -> dict[str, Any]:
+    """Return scores by name, those that the papers print first."""
+    return {name: scores[name] for name in (*FIRST, *scores) if name in scores}
+
+
+def latent_section(run: Run, scores: dict[str, Any]) -> str:
+    """Return the scores that have one value per latent, beside what is attainable."""
+    # Some scores hold a matrix, others a number per factor: they do not fit this table.
+    per_latent = {
+        name: values
+        for name, score in in_order(scores["scores"]).items()
+        if len(values := score.get("per_latent") or []) == len(scores["latents"]) and not isinstance(values[0], list)
+    }
+    if not per_latent:
+        return ""
+    most = attainable(run)
+    detail = [
+        [latent, *([number(most.get(latent))] if most else []), *(number(values[i]) for values in per_latent.values())]
+        for i, latent in enumerate(scores["latents"])
+    ]
+    why = (
+        "Attainable is the R² of the best possible reader of the images: below 1 where two values of a latent give one "
+        "picture. "
+        if most
+        else ""
+    )
+    return (
+        f"<h2>Per latent</h2><p class='soft'>{why}A latent near its attainable R² is found; one near 0 is not.</p>"
+        + html_table(["latent", *(["attainable R²"] if most else []), *per_latent], detail)
     )
 
 
@@ -226,13 +233,24 @@ def code_sections(scored: Scored | None) -> list[str]:
     ]
 
 
-def pairs_section(run: Run) -> str:
-    """Return pictures of the first pairs that the run was trained on, if its images are still there."""
-    pairs = pairs_of(run)
-    if pairs is None:
+def pairs_section(run: Run, drawn: DrawnPairs | None) -> str:
+    """Return pictures of the first pairs that the run was trained on, and how wide its pairs turned out."""
+    if drawn is None:
         return ""
-    drawn = pairs.sampler.pairs(np.arange(SHOWN_PAIRS))
-    return "<h2>Training pairs</h2>" + pair_rows(pairs.source, drawn.anchor, drawn.positive)
+    some = slice(SHOWN_PAIRS)
+    rows = [
+        [name, number(asked), number(realised), f"×{realised / asked:.2f}" if asked else "–"]
+        for name, (asked, realised) in drawn.widths.items()
+        if name in run.latents
+    ]
+    return (
+        "<h2>Training pairs</h2>"
+        + pair_rows(drawn.images, drawn.pairs.anchor[some], drawn.pairs.positive[some])
+        + "<p class='soft'>Mean |z̃ - z| of a latent in a pair. The positive is the image nearest to what was drawn, so "
+        f"pairs of few images are wider than asked for. {WIDTH_PAIRS:,} pairs.</p>"
+        + html_table(["latent", "asked for", "as it turned out", "ratio"], rows)
+        + read_more(run.path, [("pair-width", "finite data and pair width")])
+    )
 
 
 def settings_section(run: Run) -> str:

@@ -1,9 +1,12 @@
 """Tables of a report, and how its numbers are written: every score is a share of 1, everywhere."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from typing import Final
 
-PERCENT = 100  # the papers print percent, and so do the rows of experiments/; pages and tables show shares
+PERCENT: Final = 100  # the papers print percent, and so do the rows of experiments/; pages and tables show shares
+OPTION: Final = re.compile(r"--[a-z][a-z-]*")
 
 
 def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
@@ -13,6 +16,37 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "
     first = f"<tr>{''.join(f'<th>{name}</th>' for name in names)}</tr>" if head else ""
     lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>" for line in rows)
     return f'<div class="wide"><table class="{kind}">{first}{lines}</table></div>'
+
+
+def score_table(head: Sequence[str], rows: Iterable[tuple[str, str, Sequence[str]]]) -> str:
+    """Return a table of scores: each with its meaning in small letters below its name, and its figures."""
+    first = "".join(f"<th>{escape(name)}</th>" for name in head)
+    lines = "".join(
+        f"<tr><td>{escape(name)}<small>{escape(meant)}</small></td>"
+        + "".join(f"<td>{escape(figure)}</td>" for figure in figures)
+        + "</tr>"
+        for name, meant, figures in rows
+    )
+    return f'<div class="wide"><table class="scores"><tr>{first}</tr>{lines}</table></div>'
+
+
+def tiles(shown: Mapping[str, str]) -> str:
+    """Return a run's most important numbers as large ones, each below its name."""
+    return f'<div class="tiles">{"".join(f"<div>{escape(k)}<b>{escape(v)}</b></div>" for k, v in shown.items())}</div>'
+
+
+def sentences(lines: Iterable[str]) -> str:
+    """Return sentences as a list, the options of commands in them set apart, so that none is broken at its hyphen."""
+    items = (OPTION.sub(r"<code>\g<0></code>", escape(line)) for line in lines)
+    return f"<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the unit in which it is at least 1."""
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def number(value: float | None, digits: int = 3) -> str:

@@ -1,0 +1,141 @@
+"""The report explains itself: chance levels, what a run shows and what to try next, the paper's figures, links."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from ident3d.cli import main
+from ident3d.errors import UserError
+from ident3d.latents.worlds import World
+from ident3d.metrics import score
+from ident3d.metrics.catalogue import CATALOGUE
+from ident3d.training.images.best_box import BestBox
+from ident3d.training.images.settings import TrainSettings, with_defaults
+from ident3d.training.mixing.settings import MixingSettings
+from ident3d.training.mixing.settings import with_defaults as mixing_with_defaults
+from ident3d.training.report import explained
+from ident3d.training.report.advice import what_next
+from ident3d.training.report.explained import chance, docs_link, meaning
+from ident3d.training.report.mixing_report import what_next as what_next_of_mixing
+from ident3d.training.report.mixing_report import write_mixing_report
+from ident3d.training.report.paper import mixing_rows, other_than_paper_mixing, paper_row
+from ident3d.training.report.tables import duration, sentences
+
+NAMES = ["x", "y", "hue"]
+SETTINGS = with_defaults(TrainSettings(batch=128, steps=100), World(), 64, 10_000)
+ATTAINABLE = {"x": 1.0, "y": 1.0, "hue": 0.96}
+
+
+def log_of(*r2: float, loss: float = 1.0) -> list[dict[str, float]]:
+    """A log that ends at step 100, with these R² at even distances."""
+    return [{"step": 100 * (i + 1) // len(r2), "r2": value, "loss": loss} for i, value in enumerate(r2)]
+
+
+def scores_of(per_latent: list[float], mcc: float) -> dict[str, object]:
+    r2 = {"score": float(np.mean(per_latent)), "per_latent": per_latent}
+    return {"latents": NAMES, "scores": {"linear_r2_held_out": r2, "mcc_pearson": {"score": mcc}}}
+
+
+FLAT, LOW = log_of(*[0.9] * 12), log_of(*[0.68] * 12)
+
+
+@pytest.mark.parametrize(
+    ("settings", "log", "scores", "ratios", "facts"),
+    [
+        (SETTINGS, LOW, scores_of([0.98, 0.97, 0.02], 0.65), {}, ["hue (0.96)", "--supervised"]),
+        (replace(SETTINGS, only=("x", "y")), LOW, scores_of([0.98, 0.97, 0.02], 0.65), {}, ["--only"]),
+        (SETTINGS, FLAT, scores_of([0.95, 0.95, 0.9], 0.5), {}, ["MCC", "0.50", "0.93", "--bound"]),
+        (replace(SETTINGS, space="unbounded"), FLAT, scores_of([0.95, 0.95, 0.9], 0.5), {}, ["--space box"]),
+        (SETTINGS, log_of(*np.linspace(0, 0.8, 12)), None, {}, ["still rose", "100"]),
+        (replace(SETTINGS, steps=400), FLAT, None, {}, ["100 of 400", "--resume"]),
+        (SETTINGS, FLAT, scores_of([0.5, 0.5, 0.5], 0.5), {}, ["by heart", "0.50"]),
+        (SETTINGS, FLAT, None, {"x": 2.0, "y": 3.1}, ["2.0 to 3.1 times", "--sigma"]),
+        (SETTINGS, FLAT, scores_of([0.99, 0.98, 0.95], 0.97), {}, ["Every latent", "attainable"]),
+    ],
+)
+def test_what_a_run_shows(settings, log, scores, ratios, facts) -> None:  # type: ignore[no-untyped-def]
+    said = what_next(settings, log, scores, ATTAINABLE, ratios, None)
+    assert len(said) == 1
+    assert all(fact in said[0] for fact in facts), said
+
+
+def test_a_plateau_is_told_from_the_log() -> None:
+    best = BestBox(width=5.0, loss=0.5, pair_width=0.2, start=5.77)
+    log = [{"step": 20 * (i + 1), "r2": 0.83, "loss": 1.0} for i in range(20)]
+    said = what_next(replace(SETTINGS, steps=400), log, None, {}, {}, best)
+    assert "plateau" in said[0]
+    assert "0.83" in said[0]
+
+
+def test_chance_levels_are_those_of_unrelated_codes() -> None:
+    rng = np.random.default_rng(5)
+    z, h = rng.normal(size=(400, 3)), rng.normal(size=(400, 3))
+    report = score(z, h, ["linear_r2", "linear_r2_held_out", "affine_residual", "mcc_pearson", "mcc_spearman", "sap"])
+    for name, found in report.scores.items():
+        assert float(found) == pytest.approx(float(chance(name, 400, 3, 3)), abs=0.03), name
+        assert meaning(name)
+    assert all(meaning(name) for name in CATALOGUE)
+
+
+def test_a_paper_s_row_is_of_its_own_scene() -> None:
+    assert paper_row(SETTINGS, World()) is not None
+    causal = World("causal3dident")
+    assert paper_row(with_defaults(TrainSettings(batch=8), causal, 64, 100), causal) is None
+
+
+def test_rows_of_the_papers_tables_on_mixed_latents() -> None:
+    s = mixing_with_defaults(MixingSettings(latent_space="box", cond="normal", space="box", steps=500))
+    ((table, row),) = mixing_rows(s)
+    assert (table.name, row.name) == ("table2", "normal-p2-box")
+    assert other_than_paper_mixing(s, table, row) == ["steps 500 (paper 300,000)"]
+    assert mixing_rows(mixing_with_defaults(MixingSettings(lambdas=((5.0, 25.0),)))) == []
+
+
+def test_links_lead_to_the_docs_or_name_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = re.fullmatch(r'<a href="(.*)">words</a>', docs_link("which-score", "words", tmp_path))
+    assert found
+    assert (tmp_path / found[1]).resolve() == (explained.DOCS / "explanation/which-score.md").resolve()
+    for page in explained.PAGES.values():
+        assert (explained.DOCS / page).is_file()
+    # An installed package has no docs beside it.
+    monkeypatch.setattr(explained, "DOCS", tmp_path / "none")
+    assert docs_link("which-score", "a & b", tmp_path) == "a &amp; b (docs/explanation/which-score.md)"
+
+
+def test_words_of_a_page() -> None:
+    assert [duration(seconds) for seconds in (17.2, 90, 5400)] == ["17 s", "1.5 min", "1.5 h"]
+    assert sentences(["more --steps <b>"]) == "<ul><li>more <code>--steps</code> &lt;b&gt;</li></ul>"
+
+
+def test_mixing_writes_a_report(tmp_path: Path) -> None:
+    words = ["--lambda", "5,25", "--dim", "4", "--encoder", "16x1", "--whiten", "--batch", "64", "--steps", "30"]
+    done = CliRunner().invoke(main, ["mixing", *words, "--log-every", "2", "--out", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output
+    assert str(tmp_path / "run/report.html") in done.stdout
+    page = (tmp_path / "run/report.html").read_text()
+    for part in ("What this run shows", "loss at f = g⁻¹", "<svg", "R² content", "Λ̂ here", "Per latent", "by chance"):
+        assert part in page, part
+    assert "<script" not in page
+    assert write_mixing_report(tmp_path / "run").read_text() == page  # from the folder alone
+    (tmp_path / "run/evaluation.json").write_text("{}")
+    with pytest.raises(UserError, match=r"evaluation\.json"):
+        write_mixing_report(tmp_path / "run")
+    (tmp_path / "run/evaluation.json").unlink()
+    with pytest.raises(UserError, match=r"--resume"):
+        write_mixing_report(tmp_path / "run")
+
+
+def test_what_a_run_on_mixed_latents_shows() -> None:
+    s = mixing_with_defaults(MixingSettings(dim=3, steps=100))
+    facts = {"per_latent": [0.99, 0.1, 0.99], "loss": 2.0, "minimum": {"loss": 1.0}}
+    said = what_next_of_mixing(s, FLAT, {"R²": 0.69, "MCC": 0.68, "identity R²": 0.6}, facts)
+    assert "z1" in said[0]
+    assert "2.000" in said[1]
+    assert len(said) == 2
+    facts = {"per_latent": [0.7] * 3, "loss": 0.9, "minimum": {"loss": 1.0}}
+    said = what_next_of_mixing(s, FLAT, {"R²": 0.7, "MCC": 0.7, "identity R²": 0.6}, facts)
+    assert "better minima than the truth" in said[0]

@@ -1,0 +1,125 @@
+"""What a run shows, and what to try next: sentences from its log, its scores and its pairs."""
+
+from collections.abc import Mapping, Sequence
+from statistics import mean
+from typing import Any, Final
+
+from ident3d.training.images.best_box import BestBox
+from ident3d.training.images.plateau import advice, plateau
+from ident3d.training.images.settings import TrainSettings
+
+# Differences that a reader would act on. A latent below AT_ZERO is not found; KNOWABLE is what makes that remarkable.
+RISE, APART, AT_ZERO, KNOWABLE, NEAR, WIDER = 0.02, 0.1, 0.1, 0.5, 0.03, 1.5
+# R² of a batch is fitted on the rows that it is scored on: with fewer rows for each code it says little.
+ROWS_A_CODE: Final = 4
+
+
+def what_next(
+    s: TrainSettings,
+    log: Sequence[Mapping[str, Any]],
+    scores: Mapping[str, Any] | None,
+    attainable: Mapping[str, float | None],
+    ratios: Mapping[str, float],
+    best: BestBox | None,
+) -> list[str]:
+    """Return sentences about a run, the most important first.
+
+    `scores` is what evaluation.json holds, `attainable` the attainable R² by latent, `ratios` how many times as wide as
+    asked for the pairs turned out, and `best` the best box of the pairs.
+    """
+    found = [*unfinished(s, log), *of_the_curve(s, log, best)]
+    if scores:
+        found += [*latents_left(s, scores, attainable), *mixed_codes(s, scores), *on_new_images(s, log, scores)]
+    found += wide_pairs(ratios)
+    return found or ["Nothing is amiss that this page could tell. A run with --supervised shows the ceiling."]
+
+
+def unfinished(s: TrainSettings, log: Sequence[Mapping[str, Any]]) -> list[str]:
+    done = log[-1]["step"] if log else 0
+    left = "The run is not finished: it stands at step {:,} of {:,}. The same command with --resume goes on."
+    return [left.format(done, s.steps)] if done < s.steps else []
+
+
+def of_the_curve(s: TrainSettings, log: Sequence[Mapping[str, Any]], best: BestBox | None) -> list[str]:
+    """Return whether R² of the batches rests on a plateau, or still rose at the end."""
+    lines = [dict(line) for line in log if line.get("r2") is not None and line.get("loss") is not None]
+    if best and (reached := plateau(lines, best)):
+        return [advice(reached, best, s)]
+    if len(lines) < 8 or s.batch < ROWS_A_CODE * (s.dim or 1):
+        return []
+    quarter = len(lines) // 4
+    before, last = (mean(line["r2"] for line in part) for part in (lines[-2 * quarter : -quarter], lines[-quarter:]))
+    if last - before < RISE:
+        return []
+    return [
+        f"R² of the batches still rose at the end, from {before:.2f} to {last:.2f} over the last quarter: "
+        f"more --steps than {s.steps:,} should help."
+    ]
+
+
+def latents_left(s: TrainSettings, scores: Mapping[str, Any], attainable: Mapping[str, float | None]) -> list[str]:
+    """Return which latents were not found though they could be, or that all are where they can be."""
+    values = score_of(scores, "linear_r2_held_out").get("per_latent") or []
+    r2 = dict(zip(scores["latents"], values, strict=False))
+    at_zero = [name for name, value in r2.items() if value < AT_ZERO and (attainable.get(name) or 0) > KNOWABLE]
+    if at_zero:
+        held = [name for name in at_zero if s.only and name not in s.only]
+        why = " --only keeps some of them equal in pairs, which then tell nothing of them apart." if held else ""
+        shown = ", ".join(f"{name} ({attainable[name]:.2f})" for name in at_zero)
+        return [
+            f"Not found, though a reader of the images could (attainable R² in brackets): {shown}.{why} A "
+            "--supervised run tells whether the encoder sees them at all; then more --steps, a wider box or --batch."
+        ]
+    if r2 and all(value > (attainable.get(name) or 1) - NEAR for name, value in r2.items()):
+        return [f"Every latent is within {NEAR} of its attainable R²."]
+    return []
+
+
+def mixed_codes(s: TrainSettings, scores: Mapping[str, Any]) -> list[str]:
+    """Return why MCC is far below R², if it is: the latents are there, but not one to a code."""
+    r2, mcc = (score_of(scores, name).get("score") for name in ("linear_r2_held_out", "mcc_pearson"))
+    if r2 is None or mcc is None or r2 - mcc < APART:
+        return []
+    start = f"MCC is far below R² ({mcc:.2f}, {r2:.2f}): the latents are in the codes, but mixed. "
+    if s.supervised:
+        return [start + "In supervised training that is unusual; look at the correlations below."]
+    if s.space == "unbounded":
+        return [start + "Without bounds, with a normal conditional, theory promises no more; try --space box."]
+    if s.space == "sphere":
+        return [start + "On the sphere theory promises a rotation, no more; latents of a box want --space box."]
+    return [
+        start + "In a box that the codes do not fill they can be rotated: a narrower start (--bound), more steps, or "
+        "--cond laplace with --model-p 1."
+    ]
+
+
+def on_new_images(s: TrainSettings, log: Sequence[Mapping[str, Any]], scores: Mapping[str, Any]) -> list[str]:
+    """Return whether the codes of the training images are much better than those of new ones."""
+    held_out, logged = score_of(scores, "linear_r2_held_out").get("score"), [line.get("r2") for line in log[-5:]]
+    batches = [value for value in logged if value is not None]
+    if held_out is None or not batches or s.cond == "augment" or s.batch < ROWS_A_CODE * (s.dim or 1):
+        return []
+    # Adjusted for the fit on the batch's own rows.
+    fitted = 1 - (1 - mean(batches)) * (s.batch - 1) / max(1, s.batch - (s.dim or 1) - 1)
+    if fitted - held_out < APART:
+        return []
+    return [
+        f"On the training images R² is {fitted:.2f}, on new ones {held_out:.2f}: the encoder has learnt these images "
+        "by heart. More images help most."
+    ]
+
+
+def wide_pairs(ratios: Mapping[str, float]) -> list[str]:
+    """Return by how much pairs are wider than asked for, if it is much."""
+    if not ratios or max(ratios.values()) < WIDER:
+        return []
+    return [
+        f"Pairs are {min(ratios.values()):.1f} to {max(ratios.values()):.1f} times as wide as asked for, because the "
+        "nearest image is far away: more images, fewer latents that vary, or a wider --sigma."
+    ]
+
+
+def score_of(scores: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a score's record; an empty one if the run was not scored by it."""
+    found = scores["scores"].get(name)
+    return found if isinstance(found, dict) else {}

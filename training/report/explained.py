@@ -1,0 +1,100 @@
+"""What each score means and what chance gives, in words for the page, and where the documentation explains more."""
+
+import os
+from functools import cache
+from html import escape
+from pathlib import Path
+from statistics import mean
+from typing import Any, Final
+
+import numpy as np
+
+from ident3d.metrics import mcc
+from ident3d.metrics.catalogue import CATALOGUE
+
+# Where the pages of the documentation lie: in a clone, below its top. They are not published yet, and the wheel does
+# not hold them; without the folder a page is named and not linked. A published site's address would go here.
+DOCS: Final = Path(__file__).parents[2] / "docs"
+PAGES: Final = {
+    "which-score": "explanation/which-score.md",
+    "metrics": "reference/metrics.md",
+    "pair-width": "explanation/pair-width.md",
+    "negatives": "explanation/negatives.md",
+    "boxes": "explanation/boxes.md",
+    "train": "how-to/train.md",
+    "mixing": "how-to/mixing.md",
+    "tutorial": "tutorial/3-train-and-read-the-report.md",
+}
+
+MEANINGS: Final = {
+    "linear_r2": "the R² above, scored on the rows that it was fitted on",
+    "linear_r2_held_out": "share of the latents' variance that a linear map of the codes explains, fitted on one half "
+    "of the images and scored on the other: 1 means that all latents are in the codes, perhaps mixed",
+    "affine_residual": "what the best linear map of the codes leaves unexplained; 0 is perfect",
+    "orthogonal_residual": "what the best rotation and common scale of the codes leave unexplained; 0 is perfect",
+    "mcc_pearson": "each latent is given one code of its own; the mean absolute correlation of these pairs: 1 means "
+    "that the codes are the latents, up to order, sign and scale",
+    "mcc_spearman": "MCC of ranks: each code may be a curved, monotone function of its latent",
+    "mcc_kernel": "MCC after a smooth map of each code",
+    "kernel_ridge_r2": "share of variance that a smooth map of the codes explains, held out: far above the linear "
+    "R² means that the codes are curved",
+    "periodic_r2": "share of the variance of cos and sin of each periodic latent, held out",
+    "block_r2": "share of a block's variance that a smooth map of the codes explains, held out",
+    "class_accuracy": "share of held-out images whose class a linear classifier of the codes names",
+    "mig": "how much more the best code says about a latent than the second best, as a share of what there is to know",
+    "modularity": "whether each code says something about one latent alone; several codes may share it",
+    "sap": "how much better the best single code explains a latent than the second best",
+    "dci": "whether each code matters for one latent alone (D)",
+    "infomec": "whether each code says something about one latent alone (InfoM)",
+    "irs": "whether each code stays as it is while other latents change",
+}
+MATCHED: Final = ("mcc_pearson", "mcc_spearman")
+ABOUT_ZERO: Final = (
+    "linear_r2_held_out", "kernel_ridge_r2", "periodic_r2", "block_r2", "mig", "sap", "sap_discrete", "dci",
+    "augmentation_readout",
+)  # fmt: skip
+ONE: Final = ("affine_residual", "orthogonal_residual")
+
+
+def meaning(name: str) -> str:
+    """Return what a score measures, as half a sentence."""
+    entry = CATALOGUE.get(name)
+    return MEANINGS.get(name) or (f"best if identified up to {entry.up_to}" if entry else "")
+
+
+def chance(name: str, count: int, latents: int, codes: int, score: dict[str, Any] | None = None) -> str:
+    """Return what codes without any relation to the latents would get, as text; a dash where there is no one number."""
+    if name == "linear_r2":
+        return f"{min(1.0, codes / max(1, count - 1)):.3f}"
+    if name in MATCHED:
+        return f"{chance_mcc(count, latents, codes):.3f}"
+    if name in ABOUT_ZERO:
+        return "0"
+    if name in ONE:
+        return "1"
+    if name in ("beta_vae", "factor_vae"):
+        return f"{1 / latents:.3f}"
+    if name == "class_accuracy" and isinstance((score or {}).get("chance"), float):
+        return f"{(score or {})['chance']:.3f}"
+    return "0.5" if name == "explicitness" else "–"
+
+
+@cache
+def chance_mcc(count: int, latents: int, codes: int, draws: int = 10) -> float:
+    """Return the mean MCC of independent normal latents (count, latents) and codes (count, codes)."""
+    rng = np.random.default_rng(0)
+    drawn = ((rng.normal(size=(count, latents)), rng.normal(size=(count, codes))) for _ in range(draws))
+    return mean(float(mcc(z, h)) for z, h in drawn)
+
+
+def docs_link(page: str, words: str, folder: Path) -> str:
+    """Return a link from a page in `folder` to a page of the documentation, or its name if the pages are not there."""
+    file = DOCS / PAGES[page]
+    if not file.is_file():
+        return f"{escape(words)} (docs/{PAGES[page]})"
+    try:
+        # Relative, so that it still leads there after a clone with its runs was moved.
+        address = Path(os.path.relpath(file, folder.resolve())).as_posix()
+    except ValueError:  # another drive
+        address = file.as_uri()
+    return f'<a href="{escape(address)}">{escape(words)}</a>'

@@ -1,0 +1,209 @@
+"""The report of a run on mixed latents: its scores beside the paper's and the loss's minimum, and what to try next."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from statistics import mean
+from typing import Any, Final
+
+from ident3d.errors import UserError
+from ident3d.loaders.format.files import read_json
+from ident3d.training.loop.log import read_log
+from ident3d.training.mixing.by_lambda import beside_lambda, blocks
+from ident3d.training.mixing.run import open_mixing
+from ident3d.training.mixing.scores import COUNT, SCORES_FILE
+from ident3d.training.mixing.settings import MixingSettings
+from ident3d.training.report.charts import curve, line_chart
+from ident3d.training.report.explained import chance_mcc
+from ident3d.training.report.paper import comparison, mixing_rows, other_than_paper_mixing
+from ident3d.training.report.report import REPORT_FILE, read_more, write_page
+from ident3d.training.report.tables import duration, html_table, number, paper_figure, score_table, sentences, tiles
+
+MEANINGS: Final = {
+    "R²": "share of the latents' variance that a linear map of the codes explains, held out: 1 means that all latents "
+    "are in the codes, perhaps mixed",
+    "MCC": "each latent is given one code of its own; the mean absolute correlation of these pairs: 1 means that the "
+    "codes are the latents, up to order, sign and scale",
+    "R² content": "R² of the latents that vary less in a pair (the larger Λ)",
+    "R² style": "R² of the latents that vary more in a pair (the smaller Λ)",
+    "identity R²": "R² of the mixed latents themselves, without an encoder: what a run has to surpass",
+    "identity MCC": "MCC of the mixed latents themselves",
+    "mass to move": "how far the marginal is from uniform, which theory assumes: 0 is uniform",
+    "Λ̂ off": "largest relative deviation of Λ̂ from the one that minimises the loss; 0 is perfect",
+}
+# How far apart is worth a sentence, what counts as found, and how far the loss may lie above its minimum.
+APART, FOUND, AT_ZERO, ABOVE, RISE = 0.1, 0.95, 0.3, 0.05, 0.01
+
+
+def write_mixing_report(folder: Path | str, found: Mapping[str, Any] | None = None) -> Path:
+    """Write ``report.html`` into the folder of a run on mixed latents, from its settings, its log and its scores.
+
+    `found` is what `score` has just returned; without it, the scores are read from the folder.
+    """
+    folder = Path(folder)
+    s, log = open_mixing(folder), read_log(folder)
+    found = read_found(folder) if found is None else found
+    figures, facts = found["figures"], found["facts"]
+    pages = [("mixing", "what is drawn and learnt"), ("which-score", "which score answers what"),
+             ("negatives", "negatives and the global minimum")]  # fmt: skip
+    body = [
+        run_tiles(s, log, figures, facts),
+        f"<h2>What this run shows</h2>{sentences(what_next(s, log, figures, facts))}{read_more(folder, pages)}",
+        scores_section(s, figures),
+        latents_section(s, facts),
+        lambda_section(s, facts),
+        curves(s, log, facts),
+        settings_section(s),
+    ]
+    pairs = "supervised" if s.supervised else f"{s.cond} pairs"
+    title = f"{s.dim} latents of the {s.latent_space}, {pairs}, codes: {s.space}"
+    return write_page(folder / REPORT_FILE, title, f"ident3d mixing, run {folder.name}", body)
+
+
+def read_found(folder: Path) -> dict[str, Any]:
+    """Return the scores in a run's folder; raise UserError if there are none, or if they cannot be shown."""
+    path = folder / SCORES_FILE
+    if not path.is_file():
+        raise UserError(f"{folder} holds no {SCORES_FILE}: the run is not finished, and goes on with --resume.")
+    try:
+        found = read_json(path)
+        if not all(isinstance(value, float) for value in found["figures"].values()) or not found["facts"]:
+            raise ValueError
+    except (ValueError, KeyError, AttributeError):
+        raise UserError(f"{path} cannot be read; the run's command with --resume writes it anew.") from None
+    return found
+
+
+def run_tiles(s: MixingSettings, log: Sequence[Mapping[str, Any]], figures: Mapping[str, float], facts: Any) -> str:
+    least = facts.get("minimum") or {}
+    shown = {
+        "R²": number(figures.get("R²")),
+        "MCC": number(figures.get("MCC")),
+        "steps": f"{log[-1]['step'] if log else 0:,} of {s.steps or 0:,}",
+        "loss": number(facts.get("loss")),
+        "loss at f = g⁻¹": number(least.get("loss")),
+        "training": duration(sum(line.get("seconds", 0) for line in log)),
+    }
+    return tiles(shown)
+
+
+def scores_section(s: MixingSettings, figures: Mapping[str, float]) -> str:
+    """Return the figures with their meaning and chance level, beside the paper's if its table has such a row."""
+    rows = mixing_rows(s)
+    theirs = {name: value for _, row in rows for name, value in row.paper.items()}
+    chances = dict.fromkeys(("R²", "R² content", "R² style"), "0") | {"MCC": number(chance_mcc(COUNT, s.dim, s.dim))}
+    lines = [
+        (
+            name,
+            MEANINGS.get(name, ""),
+            [number(value, 4), *([paper_figure(theirs.get(name))] if rows else []), chances.get(name, "–")],
+        )
+        for name, value in figures.items()
+    ]
+    where = f"{COUNT:,} fresh latents; R² fitted on one half, scored on the other."
+    compared = "".join(
+        f'<p class="note">{escape(table.name)}, row {escape(row.name)}. '
+        f"{escape(comparison(other_than_paper_mixing(s, table, row)))}</p>"
+        for table, row in rows
+    )
+    heads = ["score", "here", *(["paper"] if rows else []), "by chance"]
+    return f"<h2>Scores</h2><p class='soft'>{where}</p>{score_table(heads, lines)}{compared}"
+
+
+def latents_section(s: MixingSettings, facts: Mapping[str, Any]) -> str:
+    """Return R² of each latent, with the Λ that its pairs were drawn with."""
+    values = facts.get("per_latent") or []
+    heads = ["latent", *(f"Λ of process {k + 1}" if len(s.lambdas) > 1 else "Λ" for k in range(len(s.lambdas))), "R²"]
+    rows = [[f"z{i}", *(f"{own[i]:g}" for own in s.lambdas), number(value)] for i, value in enumerate(values[: s.dim])]
+    why = "The mixing is invertible, so that all latents are attainable: R² 1."
+    return f"<h2>Per latent</h2><p class='soft'>{why}</p>{html_table(heads, rows)}" if rows else ""
+
+
+def lambda_section(s: MixingSettings, facts: Mapping[str, Any]) -> str:
+    """Return Λ, the best Λ̂ and ours, of each process."""
+    rows = [list(row) for row in beside_lambda(s.lambdas, facts)]
+    heads = ["Λ", "Λ̂ that minimises the loss at f = g⁻¹", "and with f stretched", "Λ̂ here"]
+    means = "<p class='soft'>The mean of each block of equal Λ.</p>"
+    return f"<h2>Λ̂</h2>{means}{html_table(heads, rows)}" if rows else ""
+
+
+def curves(s: MixingSettings, log: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> str:
+    """Return the charts of the log; the loss with the line that it cannot fall below by much."""
+    losses = {"loss": curve(log, "loss")}
+    if log and facts.get("minimum"):
+        losses["at f = g⁻¹"] = [(log[0]["step"], facts["minimum"]["loss"]), (log[-1]["step"], facts["minimum"]["loss"])]
+    charts = [
+        line_chart(losses, "loss over steps"),
+        line_chart({"R²": curve(log, "r2"), "MCC": curve(log, "mcc")}, "of each logged batch", 0, 1),
+        line_chart({"bound": curve(log, "bound")}, "mean bound of the box"),
+        line_chart({name: curve(log, name) for name in ("R² content", "R² style")}, "R² of both halves", 0, 1),
+        *(lambda_chart(s, log, k) for k in range(len(s.lambdas))),
+    ]
+    return f'<h2>Curves</h2><div class="grid">{"".join(charts)}</div>' if any(charts) else ""
+
+
+def lambda_chart(s: MixingSettings, log: Sequence[Mapping[str, Any]], process: int) -> str:
+    """Return Λ̂ of a process over steps: the mean of each of up to four blocks of equal Λ."""
+    truth = s.lambdas[process]
+    lines = [line for line in log if len(line.get("precision") or []) > process]
+    curves = {
+        f"for Λ = {level:g}": [(line["step"], mean(blocks(truth, line["precision"][process])[k])) for line in lines]
+        for k, level in enumerate(sorted(set(truth))[:4])
+    }
+    name = f" of process {process + 1}" if len(s.lambdas) > 1 else ""
+    return line_chart(curves, f"Λ̂{name} over steps", 0)
+
+
+def what_next(
+    s: MixingSettings, log: Sequence[Mapping[str, Any]], figures: Mapping[str, float], facts: Mapping[str, Any]
+) -> list[str]:
+    """Return what the run shows and what to try next, the most important first."""
+    found, r2, mcc = list[str](), figures.get("R²", 0.0), figures.get("MCC", 0.0)
+    missing = [f"z{i}" for i, value in enumerate(facts.get("per_latent") or []) if value < AT_ZERO]
+    least = (facts.get("minimum") or {}).get("loss")
+    above = least is not None and facts.get("loss", least) - least > ABOVE
+    quarter = len(log) // 4
+    if missing:
+        found.append(
+            f"Not found, though the mixing is invertible: {', '.join(missing)}. More --steps, a wider --encoder, or "
+            "--whiten, which makes the start easier."
+        )
+    if above:
+        found.append(
+            f"The loss is {facts['loss']:.3f}, at f = g⁻¹ it would be {least:.3f}: the run is not at the minimum. More "
+            "--steps, a higher --lr with --schedule cosine, or a wider --encoder."
+        )
+    elif least is not None and r2 < FOUND:
+        found.append(
+            f"The loss ({facts.get('loss', 0):.3f}) is at or below that of f = g⁻¹ ({least:.3f}), and R² is {r2:.2f}: "
+            "for these latents, pairs and this batch, the loss has better minima than the truth. A larger --batch or a "
+            "marginal nearer to uniform."
+        )
+    if r2 - mcc > APART:
+        found.append(mixed(s, r2, mcc))
+    if quarter > 1:
+        before, last = (
+            mean(line.get("r2") or 0.0 for line in part) for part in (log[-2 * quarter : -quarter], log[-quarter:])
+        )
+        if last - before > RISE:
+            found.append(f"R² of the batches still rose at the end, from {before:.2f} to {last:.2f}: more --steps.")
+    if r2 < figures.get("identity R²", 0.0):
+        found.append("The observations themselves score higher than the codes: nothing has been identified yet.")
+    return found or ["All latents are identified as far as theory promises for this space."]
+
+
+def mixed(s: MixingSettings, r2: float, mcc: float) -> str:
+    """Return why MCC is far below R²."""
+    start = f"MCC is far below R² ({mcc:.2f}, {r2:.2f}): the latents are in the codes, but mixed."
+    if s.space == "sphere" and not s.lambdas:
+        return f"{start} On the sphere theory promises a rotation, no more; --lambda 5,25 breaks the symmetry."
+    if s.space == "unbounded" and s.cond == "normal":
+        return f"{start} Without bounds, with a normal conditional, theory promises no more; try --space box."
+    if len(s.lambdas) == 1 and len(set(s.lambdas[0])) < s.dim:
+        return f"{start} Latents of equal Λ may be rotated among themselves; give each a Λ of its own."
+    return f"{start} A loss whose --model-p fits the conditional, and a box that the codes fill, undo the rotation."
+
+
+def settings_section(s: MixingSettings) -> str:
+    words = [[name, str(value)] for name, value in s.as_dict().items() if value not in (None, False, (), [])]
+    return "<h2>Settings</h2>" + html_table([], words, "words")

@@ -42,7 +42,9 @@ def test_the_committed_tables_are_those_of_their_figures(folder: str) -> None:
 
 def test_a_table_on_mixed_latents_goes_on(tmp_path: Path) -> None:
     """One row is finished, and one stands at step 4 of 6."""
-    tiny = MixingSettings(encoder="16x2", whiten=True, bound=None, batch=32, steps=6, lr=3e-3, dim=10)
+    tiny = MixingSettings(
+        encoder="16x2", whiten=True, bound=None, batch=32, steps=6, lr=3e-3, dim=10, negatives="batch"
+    )
     small = replace(TABLE1, profiles={"tiny": (Variant(name="mixing", settings=tiny),)})
     folder = Path(shutil.copytree(OLD / "table1-tiny", tmp_path / "table"))
     finished = folder / "mixing/box-normal-p2-seed0/result.json"

@@ -14,7 +14,10 @@ import pytest
 TOP = Path(__file__).parent.parent
 # package at the top of the repository -> where it is installed
 PACKAGES = {"ident3d": "ident3d", **{name: f"ident3d/{name}" for name in ("blender_scenes", "loaders", "training")}}
-DATA = ("ident3d/py.typed", "ident3d/latents/exact/causal3dident.toml", "training/report/report.html")
+DATA = (
+    "ident3d/latents/exact/causal3dident.toml", "ident3d/py.typed", "ident3d/shapes/sources.toml",
+    "training/report/report.html",
+)  # fmt: skip
 
 
 def source_files() -> list[str]:

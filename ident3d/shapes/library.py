@@ -130,8 +130,7 @@ def fetch(names: Iterable[str], folder: Path, *, show_progress: bool) -> None:
 
 def add_known(name: str, data: bytes) -> None:
     source = SOURCES[name]
-    front, up = source.axes
-    mesh = normalise(parse(source.filename, data), front=front, up=up)
+    mesh = normalise(parse(source.filename, data), front=source.front, up=source.up)
     store(name, mesh, origin=f"{source.origin} ({source.archive.folder}: {source.member})", terms=source.terms)
 
 

@@ -2,8 +2,9 @@
 
 import time
 from dataclasses import dataclass
+from typing import Annotated
 
-from ident3d.bench.measure import Column, table
+from ident3d.bench.measure import Shown, table
 from ident3d.farm.bpy_libraries import require_bpy
 from ident3d.latents import World, draw
 from ident3d.latents.exact.names import CLASSES
@@ -17,10 +18,10 @@ from ident3d.shapes.rendering import MADE_IN_CODE, add_meshes, mesh_hashes
 class ClassCost:
     """Mean CPU seconds an image, and how many times the teapot's that is."""
 
-    name: str
-    triangles: int
-    cpu_seconds: float
-    ratio: float
+    name: Annotated[str, Shown("class")]
+    triangles: Annotated[int, Shown("triangles", ",")]
+    cpu_seconds: Annotated[float, Shown("CPU s/image", ".3f")]
+    ratio: Annotated[float, Shown(f"this / {MADE_IN_CODE}", ".2f")]
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,7 @@ class ClassBench:
     classes: tuple[ClassCost, ...]
 
     def table(self) -> str:
-        columns: list[Column] = [
-            ("class", "{0.name}"),
-            ("triangles", "{0.triangles:,}"),
-            ("CPU s/image", "{0.cpu_seconds:.3f}"),
-            (f"this / {MADE_IN_CODE}", "{0.ratio:.2f}"),
-        ]
-        return table(self.classes, columns, style="simple")
+        return table(self.classes, style="simple")
 
 
 def bench_classes(

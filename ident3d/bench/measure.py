@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
-from typing import Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar, get_origin, get_type_hints
 
 from tabulate import tabulate
 
@@ -42,8 +42,32 @@ def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
             raise UserError(f"{function.__name__} could not be measured ({type(error).__name__}): {error}") from None
 
 
-def table(records: Iterable[Any], columns: Sequence[Column], style: str = "github") -> str:
-    """Return one row for each record; a format such as "{0.seconds:.2f}" is filled with the record."""
+class Shown(NamedTuple):
+    """How a table shows a field of a record: under which title, and as which format. It annotates the field's type."""
+
+    title: str
+    form: str = ""
+
+
+def columns_of(kind: type) -> list[Column]:
+    """Return the columns of a record's fields that are shown; a value that is None is a dash."""
+
+    def cell(name: str, form: str, record: Any) -> str:
+        value = getattr(record, name)
+        return "-" if value is None else format(value, form)
+
+    hints = get_type_hints(kind, include_extras=True).items()
+    shown = {name: hint.__metadata__[0] for name, hint in hints if get_origin(hint) is Annotated}
+    return [(title, partial(cell, name, form)) for name, (title, form) in shown.items()]
+
+
+def table(records: Iterable[Any], columns: Sequence[Column] = (), style: str = "github") -> str:
+    """Return one row for each record; a format such as "{0.seconds:.2f}" is filled with the record.
+
+    The columns are by default the fields that are annotated with Shown.
+    """
+    records = list(records)
+    columns = columns or columns_of(type(records[0]))
     rows = [
         [cell.format(record) if isinstance(cell, str) else cell(record) for _, cell in columns] for record in records
     ]

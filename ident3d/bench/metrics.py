@@ -7,7 +7,7 @@ minutes, and scaled up; `reference_share` says how much was run.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -21,8 +21,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from ident3d import metrics
-from ident3d.bench.measure import Column, least_cpu_seconds
-from ident3d.bench.measure import table as rows_of
+from ident3d.bench.measure import Shown, least_cpu_seconds
 from ident3d.metrics.kernel import ALPHAS, GAMMAS
 
 WIDTH = 10
@@ -32,12 +31,12 @@ WIDTH = 10
 class ScoreCost:
     """CPU seconds of one measurement; `limit` is the promise, `ratio` how many times the reference costs."""
 
-    name: str
-    cpu_seconds: float
-    limit: float | None
-    reference_cpu_seconds: float
-    reference_share: float
-    ratio: float
+    name: Annotated[str, Shown("figure")]
+    cpu_seconds: Annotated[float, Shown("CPU s", ".3g")]
+    limit: Annotated[float | None, Shown("limit", "g")]
+    reference_cpu_seconds: Annotated[float, Shown("reference CPU s", ".3g")]
+    reference_share: Annotated[float, Shown("of it run", ".0%")]
+    ratio: Annotated[float, Shown("ratio", ".3g")]
 
 
 def figures(shrink: int = 1) -> Iterator[ScoreCost]:
@@ -88,18 +87,6 @@ def figures(shrink: int = 1) -> Iterator[ScoreCost]:
             limit=60,
             share=1 / WIDTH,
         )
-
-
-def table(measured: list[ScoreCost]) -> str:
-    """Return a line for each figure."""
-    columns: list[Column] = [
-        ("figure", "{0.name}"),
-        ("CPU s", "{0.cpu_seconds:.3g}"),
-        ("limit", lambda figure: "-" if figure.limit is None else f"{figure.limit:g}"),
-        ("reference CPU s", lambda f: f"{f.reference_cpu_seconds:.3g}{'' if f.reference_share == 1 else ' *'}"),
-        ("ratio", "{0.ratio:.3g}"),
-    ]
-    return f"{rows_of(measured, columns, style='simple')}\n* measured on part of the work and scaled up"
 
 
 def _figure(

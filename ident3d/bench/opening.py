@@ -5,11 +5,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import h5py
 import numpy as np
 
-from ident3d.bench.measure import Column, in_own_process, table
+from ident3d.bench.measure import Shown, in_own_process, table
 from ident3d.bench.memory import MB, high_water_bytes, resident_bytes
 from ident3d.latents.draws import draw
 from ident3d.loaders.datasets.image_dataset import ImageDataset
@@ -26,23 +27,17 @@ from ident3d.progress import progress_bar
 class Opening:
     """Seconds from the folder's name to the first batch, and MB above the process with torch, without the batch."""
 
-    what: str
+    what: Annotated[str, Shown("first batch of")]
     images: int
     shards: int
-    seconds: float
-    cpu_seconds: float
-    mb: float
+    seconds: Annotated[float, Shown("s (goal 1)", ".2f")]
+    cpu_seconds: Annotated[float, Shown("CPU-s", ".2f")]
+    mb: Annotated[float, Shown("MB beyond torch and batch (goal 200)", ".0f")]
 
     @staticmethod
     def table(openings: "Sequence[Opening]") -> str:
-        columns: list[Column] = [
-            ("first batch of", "{0.what}"),
-            ("s (goal 1)", "{0.seconds:.2f}"),
-            ("CPU-s", "{0.cpu_seconds:.2f}"),
-            ("MB beyond torch and batch (goal 200)", "{0.mb:.0f}"),
-        ]
         title = f"Opening {openings[0].images:,} images in {openings[0].shards:,} shards"
-        return f"{title}\n\n{table(openings, columns)}"
+        return f"{title}\n\n{table(openings)}"
 
 
 def measure_opening(data: ImageDataset, images: int, batch: int, scratch: Path) -> tuple[Opening, ...]:

@@ -4,12 +4,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
-from ident3d.bench.measure import Column, table
+from ident3d.bench.measure import Shown, table
 from ident3d.errors import UserError, check_known
 from ident3d.farm.bpy_libraries import require_bpy
 from ident3d.latents import World, draw
@@ -26,11 +27,11 @@ TRUTH_SEED = 1_000_000
 class Preset:
     """One preset, on average over the scenes. `ratio` is the baseline's CPU seconds over its own."""
 
-    quality: str
-    cpu_seconds: float
-    psnr_mean: float
-    psnr_min: float
-    ratio: float | None
+    quality: Annotated[str, Shown("quality")]
+    cpu_seconds: Annotated[float, Shown("CPU s/image", ".3f")]
+    psnr_mean: Annotated[float, Shown("PSNR mean, dB", ".1f")]
+    psnr_min: Annotated[float, Shown("PSNR min, dB", ".1f")]
+    ratio: Annotated[float | None, Shown(f"{BASELINE} / this", ".1f")]
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,7 @@ class RenderBench:
 
     def table(self) -> str:
         """Return a row for each preset."""
-        columns: list[Column] = [
-            ("quality", "{0.quality}"),
-            ("CPU s/image", "{0.cpu_seconds:.3f}"),
-            ("PSNR mean, dB", "{0.psnr_mean:.1f}"),
-            ("PSNR min, dB", "{0.psnr_min:.1f}"),
-            (f"{BASELINE} / this", lambda preset: "" if preset.ratio is None else f"{preset.ratio:.1f}"),
-        ]
-        return table(self.presets, columns, style="simple")
+        return table(self.presets, style="simple")
 
 
 def psnr(image: NDArray[np.uint8], truth: NDArray[np.uint8]) -> float:

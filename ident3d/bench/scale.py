@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ident3d.bench.measure import Column, in_own_process, table, timed
+from ident3d.bench.measure import Shown, in_own_process, table, timed
 from ident3d.bench.processes import cpu_seconds, resident_mib, served
 from ident3d.errors import UserError
 from ident3d.farm.cluster import Cluster
@@ -57,27 +57,27 @@ def still(settings: dict[str, Any], threads: int, gpu_index: int) -> Renders:
 class Half:
     """One run over half of the shards. CPU time is in milliseconds a shard; memory in MiB, at the end."""
 
-    shards: int
-    seconds: float
-    first_entry_seconds: float
-    client_ms: float
-    scheduler_ms: float
-    workers_ms: float
-    client_mib: float
-    scheduler_mib: float
+    shards: Annotated[int, Shown("shards")]
+    shards_per_second: Annotated[float, Shown("shards/s", ".0f")]
+    first_entry_seconds: Annotated[float, Shown("s to first", ".2f")]
+    client_ms: Annotated[float, Shown("ms client", ".2f")]
+    scheduler_ms: Annotated[float, Shown("ms scheduler", ".2f")]
+    workers_ms: Annotated[float, Shown("ms workers", ".2f")]
+    client_mib: Annotated[float, Shown("MiB client", ".0f")]
+    scheduler_mib: Annotated[float, Shown("MiB scheduler", ".0f")]
 
 
 @dataclass(frozen=True)
 class Listing:
     """A manifest of so many shards: CPU seconds to do each thing once, and MiB that its entries take."""
 
-    shards: int
-    megabytes: float
-    write: float
-    read: float
-    append: float
-    plan: float
-    mib: float
+    shards: Annotated[int, Shown("shards", ",")]
+    megabytes: Annotated[float, Shown("MB", ".0f")]
+    write: Annotated[float, Shown("CPU s to write", ".1f")]
+    read: Annotated[float, Shown("CPU s to read", ".1f")]
+    append: Annotated[float, Shown("CPU s to append", ".5f")]
+    plan: Annotated[float, Shown("CPU s to plan", ".1f")]
+    mib: Annotated[float, Shown("MiB", ".0f")]
 
 
 @dataclass(frozen=True)
@@ -93,29 +93,10 @@ class ScaleBench:
     listings: tuple[Listing, ...]
 
     def table(self) -> str:
-        runs: list[Column] = [
-            ("shards", "{0.shards}"),
-            ("shards/s", lambda half: f"{half.shards / half.seconds:.0f}"),
-            ("s to first", "{0.first_entry_seconds:.2f}"),
-            ("ms client", "{0.client_ms:.2f}"),
-            ("ms scheduler", "{0.scheduler_ms:.2f}"),
-            ("ms workers", "{0.workers_ms:.2f}"),
-            ("MiB client", "{0.client_mib:.0f}"),
-            ("MiB scheduler", "{0.scheduler_mib:.0f}"),
-        ]
-        manifests: list[Column] = [
-            ("shards", "{0.shards:,}"),
-            ("MB", "{0.megabytes:.0f}"),
-            ("CPU s to write", "{0.write:.1f}"),
-            ("CPU s to read", "{0.read:.1f}"),
-            ("CPU ms to append", lambda listing: f"{1e3 * listing.append:.2f}"),
-            ("CPU s to plan", "{0.plan:.1f}"),
-            ("MiB", "{0.mib:.0f}"),
-        ]
         return (
-            f"{table(self.halves, runs, style='simple')}\n\nCPU ms a shard without Dask: {self.plain_ms:.2f}. "
+            f"{table(self.halves, style='simple')}\n\nCPU ms a shard without Dask: {self.plain_ms:.2f}. "
             f"An embedded cluster of {self.workers} is ready in {self.embedded_ready:.1f} s. "
-            f"Seconds to resume: {self.resume:.2f}.\n\n{table(self.listings, manifests, style='simple')}"
+            f"Seconds to resume: {self.resume:.2f}.\n\n{table(self.listings, style='simple')}"
         )
 
 
@@ -181,7 +162,7 @@ def half(
         spent += [cpu_seconds(pids) - before for pids, before in zip(groups, used, strict=True)]
         memory = resident_mib(os.getpid()), resident_mib(there.scheduler)
     client_ms, scheduler_ms, workers_ms = (1e3 * seconds / stop for seconds in spent)
-    return Half(stop, times[-1], times[0], client_ms, scheduler_ms, workers_ms, *memory)
+    return Half(stop, stop / times[-1], times[0], client_ms, scheduler_ms, workers_ms, *memory)
 
 
 def cost_to_read(folder: Path) -> tuple[float, float]:

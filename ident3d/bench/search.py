@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ident3d.bench.measure import Column, least_cpu_seconds, table
+from ident3d.bench.measure import Shown, least_cpu_seconds, table
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.pair_dataset import world_conditional
@@ -33,26 +33,18 @@ DRAWS: Final[dict[str, tuple[str, float | None]]] = {
 class SearchCost:
     """Seconds to build and, where it is cached, to load; queries a CPU-second; recall against all distances."""
 
-    search: str
-    drawn: str
+    search: Annotated[str, Shown("search")]
+    drawn: Annotated[str, Shown("z̃ drawn")]
     images: int
-    build_seconds: float
-    load_seconds: float | None
-    queries_per_cpu_second: float
-    recall: float
+    build_seconds: Annotated[float, Shown("build s", ".2f")]
+    load_seconds: Annotated[float | None, Shown("load s", ".2f")]
+    queries_per_cpu_second: Annotated[float, Shown("queries/CPU-s", ",.0f")]
+    recall: Annotated[float, Shown("recall", ".4f")]
 
     @staticmethod
     def table(costs: "Sequence[SearchCost]") -> str:
-        columns: list[Column] = [
-            ("search", "{0.search}"),
-            ("z̃ drawn", "{0.drawn}"),
-            ("build s", "{0.build_seconds:.2f}"),
-            ("load s", lambda cost: "-" if cost.load_seconds is None else f"{cost.load_seconds:.2f}"),
-            ("queries/CPU-s", "{0.queries_per_cpu_second:,.0f}"),
-            ("recall", "{0.recall:.4f}"),
-        ]
         title = f"Pair search among {costs[0].images:,} latents (goal: exact at 15,000 queries/CPU-s)"
-        return f"{title}\n\n{table(costs, columns)}"
+        return f"{title}\n\n{table(costs)}"
 
 
 def measure_searches(images: int, scratch: Path) -> tuple[SearchCost, ...]:

@@ -91,11 +91,12 @@ def metrics(shrink: int, as_json: bool) -> None:
     """
     from tqdm import tqdm
 
-    from ident3d.bench.metrics import figures, table
+    from ident3d.bench.measure import table
+    from ident3d.bench.metrics import figures
 
     # disable=None: no bar if standard error is not a terminal.
     measured = list(tqdm(figures(shrink), unit="figure", disable=None))
-    show([asdict(figure) for figure in measured], as_json, table(measured))
+    show([asdict(figure) for figure in measured], as_json, table(measured, style="simple"))
 
 
 @bench.command()

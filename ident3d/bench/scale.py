@@ -20,7 +20,7 @@ from ident3d.farm.cluster import Cluster
 from ident3d.farm.connect import connected
 from ident3d.farm.local.embedded import embedded_cluster
 from ident3d.farm.recipe import Recipe
-from ident3d.farm.render_shard import Renders, render_shard
+from ident3d.farm.render_shard import render_shard
 from ident3d.farm.shard_jobs import run_jobs
 from ident3d.farm.worker import ShardDone
 from ident3d.loaders.folders.lifecycle import Job, begin, plan, target_description
@@ -37,20 +37,14 @@ APPENDED = 100
 
 
 class Still:
-    """Stands in for a studio: returns the same picture each time, after `seconds`."""
+    """Stands in for a studio: returns the same picture each time, after a millisecond."""
 
-    def __init__(self, size: int, seconds: float) -> None:
-        self.picture = np.zeros((size, size, 3), np.uint8)
-        self.seconds = seconds
+    def __init__(self, settings: dict[str, Any], threads: int, gpu_index: int) -> None:
+        self.picture = np.zeros((settings["size"], settings["size"], 3), np.uint8)
 
     def render(self, scene_latents: NDArray[np.float32], *, seed: int, mesh: str) -> NDArray[np.uint8]:
-        time.sleep(self.seconds)
+        time.sleep(1e-3)
         return self.picture
-
-
-def still(settings: dict[str, Any], threads: int, gpu_index: int) -> Renders:
-    """Return a Still that takes a millisecond an image."""
-    return Still(settings["size"], 1e-3)
 
 
 @dataclass(frozen=True)
@@ -133,7 +127,7 @@ def plain_ms(folder: Path, settings: dict[str, Any], images: int) -> float:
     jobs = plan(begin(folder, settings, PLAIN_SHARDS * images, images), [])
     start = time.process_time()
     for job in jobs:
-        manifest.append_entry(folder, render_shard(folder, settings, job, 1, 0, lambda done: None, studio_of=still))
+        manifest.append_entry(folder, render_shard(folder, settings, job, 1, 0, lambda done: None, studio_of=Still))
     return 1e3 * (time.process_time() - start) / len(jobs)
 
 
@@ -150,7 +144,7 @@ def half(
         used = [cpu_seconds(pids) for pids in groups]
         own, start = time.process_time(), time.perf_counter()
 
-        with closing(run_jobs(client, jobs, folder, settings, threads=1, wait_forever=True, studio_of=still)) as events:
+        with closing(run_jobs(client, jobs, folder, settings, threads=1, wait_forever=True, studio_of=Still)) as events:
             for event in events:
                 if isinstance(event, ShardDone):
                     manifest.append_entry(folder, event.entry)

@@ -171,18 +171,13 @@ def plain_loop(data: PairDataset, settings: TrainSettings) -> Iterator[float]:
     mean, std = (torch.tensor(values)[:, None, None] for values in (data.mean, data.std))
 
     # As public code does it: each image is converted and normalised alone.
-    def collate(samples: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    def collate(numbers: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        samples = [data[number] for number in numbers]
         pairs = [[((image.contiguous() / 255) - mean) / std for image in images] for _, images in samples]
         return torch.stack([x for x, _ in pairs]), torch.stack([x_tilde for _, x_tilde in pairs])
 
-    class OneByOne(torch.utils.data.Dataset[Any]):
-        def __len__(self) -> int:
-            return len(data)
-
-        def __getitem__(self, number: int) -> Any:
-            return data[number]
-
-    batches: DataLoader[Any] = DataLoader(OneByOne(), settings.batch, shuffle=True, drop_last=True, collate_fn=collate)
+    numbers: Any = range(len(data))
+    batches: DataLoader[Any] = DataLoader(numbers, settings.batch, shuffle=True, drop_last=True, collate_fn=collate)
     while True:
         for x, x_tilde in batches:
             optimiser.zero_grad()

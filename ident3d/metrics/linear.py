@@ -215,11 +215,9 @@ def orthogonal_residual(z: ArrayLike, h: ArrayLike, *, scale: bool = True, cente
     rotation = factor * (u @ vt)
     residual = z_wide - h_wide @ rotation
     weights = rotation[: codes.shape[1], : latents.shape[1]] * (z_size / h_size)
-    own = np.square(z_wide).sum(axis=0)[: latents.shape[1]]
-    parts = np.square(residual).sum(axis=0)[: latents.shape[1]]
-    own[~varies(latents)] = np.nan
-    per_latent = np.sqrt(parts / own)
-    score = float(np.sqrt(np.square(residual).sum() / np.square(z_wide).sum()))
+    own = np.where(varies(latents), np.linalg.norm(z_wide[:, : latents.shape[1]], axis=0), np.nan)
+    per_latent = np.linalg.norm(residual[:, : latents.shape[1]], axis=0) / own
+    score = float(np.linalg.norm(residual) / np.linalg.norm(z_wide))
     return FitResidual(score, per_latent, weights.T, z_mean - h_mean @ weights)
 
 

@@ -1,8 +1,9 @@
 """What may happen to an image, by name: what settings check before anything is built. No torch."""
 
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,14 @@ class Augmentation:
 
 
 NOTHING = Augmentation(crop=None, flip=0, jitter=None, grey=0, blur=0)
-NAMES = ("simclr", "crop-small", "crop-large", "colour", "rotation")
+# What each name changes. Rotation goes with all others.
+CHANGES: Final[dict[str, dict[str, Any]]] = {
+    "simclr": {name: value for name, value in vars(Augmentation()).items() if name != "rotate"},
+    "crop-small": {"crop": (0.08, 1.0), "flip": 0.5},
+    "crop-large": {"crop": (0.8, 1.0), "flip": 0.5},
+    "colour": {"jitter": Augmentation.jitter, "grey": Augmentation.grey},
+    "rotation": {"rotate": True},
+}
 
 
 def augmentation(names: str) -> Augmentation:
@@ -53,14 +61,6 @@ def augmentation(names: str) -> Augmentation:
     """
     how = NOTHING
     for name in names.split("+"):
-        if name == "simclr":
-            how = replace(Augmentation(), rotate=how.rotate)
-        elif name in ("crop-small", "crop-large"):
-            how = replace(how, crop=(0.08 if name == "crop-small" else 0.8, 1.0), flip=0.5)
-        elif name == "colour":
-            how = replace(how, jitter=Augmentation.jitter, grey=Augmentation.grey)
-        elif name == "rotation":
-            how = replace(how, rotate=True)
-        else:
-            raise unknown("augmentation", name, NAMES)
+        check_known("augmentation", name, CHANGES)
+        how = replace(how, **CHANGES[name])
     return how

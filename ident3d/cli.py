@@ -16,7 +16,7 @@ from ident3d.errors import UserError, check_known
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Data": ("render", "meshes", "verify", "info", "pack", "import", "export"),
     "Pairs": ("index", "pairs"),
-    "Training": ("train", "evaluate", "encode", "score", "mixing", "reproduce"),
+    "Training": ("train", "evaluate", "encode", "score", "mixing", "reproduce", "runs", "compare"),
     "Looking": ("preview", "traverse", "graph"),
     "Health": ("doctor", "bench"),
 }

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 # of so many names, the nearest one alone is more help than all of them
-MANY = 20
+MANY = 24
 LONGEST = 4000  # characters of a sentence
 
 

@@ -27,6 +27,7 @@ DATASETS = ("loaders.format", "loaders.stores", "loaders.folders", "loaders.pair
 TRAINING = tuple(f"training.{name}" for name in ("loop", "losses", "encoders", "views", "images", "mixing"))
 EVERYTHING = (
     *LATENTS, *DATASETS, *TRAINING, "loaders.batches", "loaders.layouts", "training.experiments", "training.report",
+    "training.runs",
     "metrics", "shapes", "farm.batch", "farm.local", "farm", "reproduction", "looking", "blender_scenes", "bench",
 )  # fmt: skip
 
@@ -57,6 +58,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # a page shows what is attainable, how wide pairs were asked to be, and runs of either trainer
     "training.report": (*LATENTS, *DATASETS, "metrics", "training.loop", "training.images", "training.mixing",
                         "training.experiments"),
+    "training.runs": ("loaders.format", "loaders.folders", "training.loop", "training.images", "training.mixing"),
     "farm.batch": ("loaders.stores",),
     "farm.local": ("farm.batch",),
     "farm": (*LATENTS, "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders", "shapes", "farm.batch",
@@ -281,6 +283,7 @@ def test_front_door_loads_neither_torch_nor_bpy(code: str) -> None:
     [
         "from ident3d import TrainSettings, MixingSettings",
         "import ident3d.training.experiments.experiment",
+        "from ident3d import runs, compare",
         "import ident3d.training.experiments.by_name",
     ],
 )

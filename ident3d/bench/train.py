@@ -21,7 +21,7 @@ from ident3d.training.images.settings import TrainSettings, with_defaults
 from ident3d.training.images.train import train
 from ident3d.training.loop.devices import on_device, torch_threads
 from ident3d.training.loop.dtype import autocast, cpu_has_bf16
-from ident3d.training.loop.log import read_log
+from ident3d.training.loop.log_file import read_log
 from ident3d.training.views.pixels import Pixels
 from ident3d.training.views.views import pair_views
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ident3d.commands.parameters import FILE, FOLDER, StoreOrPath, names
+from ident3d.commands.parameters import FILE, FOLDER, StoreOrPath, names, numbers
 from ident3d.machine import untried
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -68,6 +68,7 @@ share("--root", type=FOLDER, show_default="$IDENT3D_DATA, else ./data", help="Fo
 share("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 share("--out", type=click.Path(path_type=Path), help="Where to write the result.")
 share("--seed", default=0, help="Seed of every random draw.")
+share("--seeds", type=numbers(int), help="Seeds, separated by commas.")
 share("--n", type=int, help="Number of images.")
 share("--workers", type=int, show_default="one per core", help="Number of worker processes.")
 share("--shard-size", type=int, show_default="64, fewer for large images", help="Images in a shard file.")
@@ -159,6 +160,8 @@ share("--allow-same", is_flag=True,
       help="Allow training on a test set and scoring on training images; the result is labelled.")
 share("--metrics", type=names("default", "all"), default="default",
       help="Scores: default, all, or names separated by commas.")
+
+share("--plot", type=FILE, help="Write a picture of the scores here: a .png, .pdf or .svg file.")
 
 # benchmarks
 share("--threads", default=1, help="Threads that torch may use.")

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from ident3d.commands.options import interruptible, option, options, show
-from ident3d.commands.parameters import names, numbers
+from ident3d.commands.parameters import names
 
 
 @click.command()
@@ -15,7 +15,7 @@ from ident3d.commands.parameters import names, numbers
     option("--profile", default="mini", help="Profile: paper (full size), or mini (for a CPU)."),
     option("--rows", multiple=True, metavar="ROW", type=names(), show_default="all",
            help="Only these rows, separated by commas; repeatable."),
-    option("--seeds", type=numbers(int), default="0", help="Seeds, separated by commas."),
+    option("--seeds", default="0"),
     option("--variant", "variants", multiple=True, type=names(), show_default="all",
            help="Only this variant of the profile; repeatable."),
     option("--validation", is_flag=True, help="Score on images for tuning instead of the test set's."),

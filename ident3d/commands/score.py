@@ -36,7 +36,7 @@ def columns(text: str) -> list[int]:
     option("--level", default=0.95, help="Level of the intervals."),
     "--seed",
     "--json",
-    option("--plot", type=FILE, help="Write the correlation matrix here."),
+    "--plot",
 )  # fmt: skip
 def score(
     latents: Path, codes: Path, class_file: Path | None, discrete: tuple[int, ...] | None,

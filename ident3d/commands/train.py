@@ -1,5 +1,7 @@
 """``ident3d train``."""
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,7 @@ import click
 
 from ident3d.commands.options import LOSS, Sectioned, interruptible, option, options, settings_of, show
 from ident3d.commands.parameters import StoreOrPath, number_or
+from ident3d.errors import UserError
 from ident3d.machine import untried
 
 
@@ -57,13 +60,14 @@ from ident3d.machine import untried
 )
 @options(
     "--seed",
+    option("--seeds", show_default="the one of --seed"),
     "--device",
     option("--out", show_default="below the data root's runs folder"),
     "--resume",
     option("--save-every", default=500),
     option("--log-every", default=20),
     option("--tensorboard", is_flag=True, help="Write TensorBoard's files as well."),
-    option("--metrics", help="Scores at the end: default, all, or names separated by commas."),
+    "--metrics",
     "--json",
     section="Run",
 )
@@ -79,6 +83,7 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
       ident3d train --encoder conv --lr 1e-3 --schedule onecycle --steps 2000     the same on a CPU, images of 64 pixels
       ident3d train --space sphere --cond augment       SimCLR
       ident3d train --supervised                        the ceiling
+      ident3d train --seeds 0,1,2                       three runs, one after the other, and their spread
       torchrun --nproc-per-node 8 -m ident3d train      eight GPUs
     """
     from ident3d.metrics.scoring import choose_scores
@@ -86,21 +91,43 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
     from ident3d.training.images.train import train
     from ident3d.training.images.which_dataset import training_folder
     from ident3d.training.loop.devices import rank
+    from ident3d.training.losses.choice import check_seeds
     from ident3d.training.report.finish import finish
+    from ident3d.training.runs.comparison import compare
 
     settings, metrics = settings_of(TrainSettings, given), given.pop("metrics")
     # A name that does not exist is refused before hours of training.
     choose_scores(metrics)
+    seeds, out = given.pop("seeds"), given.pop("out")
+    if seeds is not None:
+        check_seeds(seeds)
+        if settings.seed:
+            raise UserError("Take either --seed or --seeds.")
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise UserError("--seeds is for one process; under torchrun, start a training for each --seed.")
     which = ""
     if directory is None:
         directory, description = training_folder(None, given["root"])
         which = f", the only training set below the data root ({description.n:,} images of {description.size} pixels)"
     if rank() == 0:
         click.echo(f"Training on {directory}{which}", err=True)
-    with interruptible():
-        run = train(directory, settings, **given)
-    # The first rank alone scores and reports.
-    if rank() == 0:
-        where = {name: given[name] for name in ("root", "device", "allow_same")}
-        finished = finish(run, **where, encoder=settings.encoder, metrics=metrics)
-        show(finished, as_json, None if as_json else finished.text())
+    all_finished = []
+    for seed in seeds or (settings.seed,):
+        own = out
+        if seeds is not None:
+            click.echo(f"Seed {seed}", err=True)
+            own = None if out is None else out / f"seed{seed}"
+        with interruptible():
+            run = train(directory, replace(settings, seed=seed), out=own, **given)
+        # The first rank alone scores and reports.
+        if rank() == 0:
+            where = {name: given[name] for name in ("root", "device", "allow_same")}
+            all_finished.append(finish(run, **where, encoder=settings.encoder, metrics=metrics))
+            if not as_json:
+                click.echo(all_finished[-1].text())
+    if seeds is not None:
+        found = compare([finished.run for finished in all_finished])
+        runs = [finished.as_dict() for finished in all_finished]
+        show({"runs": runs, "comparison": found.as_dict()}, as_json, f"\n{found.table()}")
+    elif as_json and all_finished:
+        show(all_finished[0], as_json)

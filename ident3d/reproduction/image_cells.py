@@ -24,7 +24,7 @@ from ident3d.training.images.settings import TrainSettings, moving_latents, with
 from ident3d.training.images.train import train
 from ident3d.training.loop.devices import circumstances, device_of, on_device
 from ident3d.training.loop.dtype import choose_dtype, seconds_of_pass
-from ident3d.training.loop.log import read_log
+from ident3d.training.loop.log_file import read_log
 from ident3d.training.report.report import write_report
 
 # Validation images are of the split test, whose latents share nothing with the training set's, and of another seed.

@@ -20,7 +20,7 @@ from ident3d.progress import progress_bar
 from ident3d.reproduction.cells import Cell, CellEvent, CellStatus, write_result
 from ident3d.training.experiments.experiment import Variant
 from ident3d.training.loop.devices import circumstances, device_of, torch_threads
-from ident3d.training.loop.log import read_log
+from ident3d.training.loop.log_file import read_log
 from ident3d.training.mixing.scores import score
 from ident3d.training.mixing.settings import MixingSettings, with_defaults
 from ident3d.training.mixing.train import mixing, seconds_of_step

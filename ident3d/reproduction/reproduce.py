@@ -15,7 +15,7 @@ from ident3d.reproduction.table import as_json, markdown, table_of
 from ident3d.reproduction.table_page import write_table_page
 from ident3d.training.experiments.by_name import EXPERIMENTS
 from ident3d.training.experiments.experiment import Experiment, validated
-from ident3d.training.losses.choice import check_seed
+from ident3d.training.losses.choice import check_seeds
 
 
 def reproduce(
@@ -136,12 +136,7 @@ def plan(
     variants: Sequence[str] = (),
 ) -> list[Cell[Any]]:
     """Return all cells asked for, variant by variant, row by row."""
-    if not seeds:
-        raise UserError("--seeds names no seed; name at least one.")
-    if len(set(seeds)) < len(seeds):
-        raise UserError("--seeds names a seed twice.")
-    for seed in seeds:
-        check_seed(seed)
+    check_seeds(seeds)
     return [
         Cell(variant, row, seed, folder / variant.name / f"{row.name}-seed{seed}")
         for variant in experiment.variants(profile, variants)

@@ -9,7 +9,7 @@ from ident3d.reproduction.cells import Result
 from ident3d.reproduction.mixing_table import Grid, plotted
 from ident3d.reproduction.table import KINDS, Table, figure
 from ident3d.training.images.run import open_run
-from ident3d.training.loop.log import read_log
+from ident3d.training.loop.log_file import read_log
 from ident3d.training.report.charts import curve, line_chart
 from ident3d.training.report.report import run_sections, write_page
 from ident3d.training.report.scored import read_scored

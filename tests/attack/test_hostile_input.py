@@ -20,7 +20,7 @@ from ident3d.loaders.folders.packed import PACKED_FILE, pack
 from ident3d.loaders.format.files import LARGEST_JSON, parse_json, read_json, write_json
 from ident3d.loaders.layouts.importing import import_
 from ident3d.training.images.settings import TrainSettings
-from ident3d.training.loop.log import read_log
+from ident3d.training.loop.log_file import read_log
 
 GIGABYTES = 4 * 2**30
 READ = """
@@ -30,7 +30,7 @@ from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.format.latents_source import read_npy
 from ident3d.loaders.layouts.importing import import_
 from ident3d.training.images.settings import TrainSettings
-from ident3d.training.loop.log import read_log
+from ident3d.training.loop.log_file import read_log
 base = Path(sys.argv[1])
 cap()
 for archive in sorted(base.glob("*.tar*")):

@@ -18,7 +18,7 @@ from ident3d.reproduction.table import Table, as_json, markdown, table_of
 from ident3d.training.experiments.by_name import EXPERIMENTS
 from ident3d.training.experiments.experiment import Variant
 from ident3d.training.experiments.icml2021 import TABLE1
-from ident3d.training.loop.log import read_log
+from ident3d.training.loop.log_file import read_log
 from ident3d.training.mixing.settings import MixingSettings
 
 OLD = Path(__file__).parents[1] / "data/v0.1/reproduce"

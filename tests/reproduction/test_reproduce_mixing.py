@@ -24,7 +24,7 @@ from ident3d.training.experiments.aninfonce2024 import ANINFONCE_FIG2
 from ident3d.training.experiments.by_name import EXPERIMENTS
 from ident3d.training.experiments.experiment import Experiment, Variant
 from ident3d.training.experiments.icml2021 import FIGURE2, TABLE1, TABLE2
-from ident3d.training.loop.log import read_log
+from ident3d.training.loop.log_file import read_log
 from ident3d.training.mixing.settings import MixingSettings, with_defaults
 from ident3d.training.report.charts import line_chart
 from ident3d.training.report.tables import paper_figure

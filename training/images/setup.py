@@ -21,14 +21,14 @@ from ident3d.loaders.stores.lease import Lease
 from ident3d.training.encoders.image_encoder import Encoder, parameter_groups
 from ident3d.training.encoders.output_spaces import OutputSpace
 from ident3d.training.images.best_box import BestBox, best_box
-from ident3d.training.images.run import Run, data_facts, default_name, new_encoder, new_pairs, open_run
+from ident3d.training.images.run import Run, data_facts, default_name, new_encoder, new_pairs, old_name, open_run
 from ident3d.training.images.settings import DTYPES, TrainSettings, moving_latents, with_defaults
 from ident3d.training.images.which_dataset import training_folder
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.devices import Rank, agreed, circumstances, on_device
 from ident3d.training.loop.dtype import check_dtype, choose_dtype
 from ident3d.training.loop.own_code import own_digests
-from ident3d.training.loop.run_folder import held_folder
+from ident3d.training.loop.run_folder import held_folder, usual_folder
 from ident3d.training.losses.objective import Objective
 from ident3d.training.views.choice import augmentation
 from ident3d.training.views.pixels import Pixels
@@ -93,7 +93,8 @@ def start_or_resume(
         raise UserError(f"A batch of {settings.batch} cannot be shared out equally among {here.world} ranks.")
     if settings.sync_bn and (here.device.type != "cuda" or here.world == 1):
         raise UserError("--sync-bn is for several ranks on CUDA, under torchrun.")
-    folder = Path(out) if out else data_root(root) / "runs" / default_name(settings, path)
+    names = (default_name(settings, path), old_name(settings, path))
+    folder = Path(out) if out else usual_folder(data_root(root) / "runs", *names)
     if is_dataset(folder):
         raise UserError(f"{folder} is a dataset; give the run another folder by --out.")
     # The lease is held from here to the end of the training: nobody else can write this run.

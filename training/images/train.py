@@ -20,7 +20,8 @@ from ident3d.training.loop import checkpoint
 from ident3d.training.loop.accumulation import accumulated_backward
 from ident3d.training.loop.devices import Rank, joined_ranks
 from ident3d.training.loop.dtype import autocast
-from ident3d.training.loop.log import Log, OnLog, read_log
+from ident3d.training.loop.log import Log, OnLog
+from ident3d.training.loop.log_file import read_log
 from ident3d.training.loop.own_code import doubts
 from ident3d.training.loop.recording import Step, check_intervals, record_steps
 from ident3d.training.loop.steps import rate_factor, seed_of, set_rates

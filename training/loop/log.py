@@ -12,16 +12,15 @@ import torch
 from torch import Tensor
 
 from ident3d.errors import UserError
-from ident3d.loaders.format.files import parse_json, write_atomically
+from ident3d.loaders.format.files import write_atomically
 from ident3d.metrics import linear_r2, mcc
 from ident3d.progress import progress_bar
+from ident3d.training.loop.log_file import LOG_FILE, read_log
 
-LOG_FILE = "metrics.jsonl"
 # A user's own function, called with each line of the log.
 OnLog: TypeAlias = Callable[[dict[str, Any]], object]
 # Codes whose spread is a smaller share of their size are all the same but for rounding.
 COLLAPSED = 1e-4
-LARGEST_FIGURE = 1e300
 
 
 class Log:
@@ -75,28 +74,6 @@ class Log:
         self.bar.close()
         if self.board is not None:
             self.board.close()
-
-
-def read_log(folder: Path) -> list[dict[str, Any]]:
-    """Return the lines of metrics.jsonl, without one that a kill cut short."""
-    path = folder / LOG_FILE
-    found = []
-    # Only the last line can be cut short, but a line that cannot be read is nowhere worth a failed run.
-    for text in path.read_bytes().splitlines() if path.is_file() else ():
-        try:
-            line = parse_json(text)
-        except ValueError:
-            continue
-        # The report computes with these, and a line that no run of ours writes is left out as a whole.
-        if type(line.get("step")) is int and is_shown(line):
-            found.append(line)
-    return found
-
-
-def is_shown(line: Mapping[str, object]) -> bool:
-    """Return whether a line's numbers are such as a float holds, and those that the report adds up are numbers."""
-    sums = isinstance(line.get("loss"), int | float | None) and isinstance(line.get("seconds", 0), int | float)
-    return sums and all(abs(value) <= LARGEST_FIGURE for value in line.values() if isinstance(value, int | float))
 
 
 def board(folder: Path) -> Any:

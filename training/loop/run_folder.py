@@ -1,6 +1,7 @@
 """A run's folder: held by one process at a time, with run.json in it, which every version can read."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -12,6 +13,8 @@ from ident3d.loaders.stores.lease import Lease, lease
 
 RUN_FILE: Final = "run.json"
 FORMAT_VERSION: Final = 1
+# A folder's name has at most 255 bytes.
+LONGEST_PART: Final = 48
 
 # today's name → the name in run.json and result.json of version 0.1
 OLD_NAMES: Final = {"negatives": "candidates", "dtype": "precision", "lambda_lr": "precision_lr"}
@@ -48,14 +51,14 @@ def write_record(folder: Path, kind: str, content: Mapping[str, object]) -> None
 
 
 @contextmanager
-def record_of(folder: Path, kind: str) -> Iterator[dict[str, Any]]:
-    """Give the content of run.json. What fails while the caller takes it apart becomes a UserError about the file."""
+def record_of(folder: Path, *kinds: str) -> Iterator[dict[str, Any]]:
+    """Give the content of run.json, of one of the kinds. What fails as it is taken apart becomes a UserError."""
     path = folder / RUN_FILE
     if not path.is_file():
         raise UserError(f"{folder} is not a run's folder: it has no {RUN_FILE}.")
     try:
         content = read_json(path)
-        if content["format"] != kind or content["format_version"] != FORMAT_VERSION:
+        if content["format"] not in kinds or content["format_version"] != FORMAT_VERSION:
             raise UserError(f"{path} has another format than this ident3d reads.")
         yield content
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -69,6 +72,17 @@ def with_new_names(recorded: Mapping[str, Any]) -> dict[str, Any]:
     """Return recorded settings under today's names, whichever version wrote them; what is not recorded was as then."""
     new_names = {old: new for new, old in OLD_NAMES.items()}
     return OLD_DEFAULTS | {new_names.get(name, name): value for name, value in recorded.items()}
+
+
+def safe_name(*parts: object) -> str:
+    """Return a folder's name made of these parts, each cut short, without signs that are no part of a file name."""
+    short = (re.sub(r"[^\w.,+=-]+", ".", str(part).replace("*", "x"))[:LONGEST_PART] for part in parts)
+    return "-".join(short)
+
+
+def usual_folder(base: Path, name: str, old_name: str) -> Path:
+    """Return the folder of a run below `base`: its old name's, if a version that named runs so began it there."""
+    return base / old_name if (base / old_name / RUN_FILE).is_file() else base / name
 
 
 def digest(settings: Mapping[str, Any]) -> str:

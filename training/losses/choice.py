@@ -1,6 +1,6 @@
 """Which loss goes with which space and numbers: the rules that the settings of both trainers share. No torch."""
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import fields
 from typing import Any, Final
 
@@ -88,6 +88,16 @@ def shown_settings(settings: Any) -> str:
     given = ((field.name, getattr(settings, field.name), field.default) for field in fields(settings))
     changed = ", ".join(f"{name}={value!r}" for name, value, default in given if value != default)
     return f"{type(settings).__name__}({changed})"
+
+
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Raise UserError if there is no seed, or one that is named twice or is no seed."""
+    if not seeds:
+        raise UserError("--seeds names no seed; name at least one.")
+    if len(set(seeds)) < len(seeds):
+        raise UserError("--seeds names a seed twice.")
+    for seed in seeds:
+        check_seed(seed)
 
 
 def check_seed(seed: int) -> None:

@@ -23,13 +23,14 @@ from ident3d.training.loop.dtype import autocast
 from ident3d.training.loop.log import Log, OnLog
 from ident3d.training.loop.own_code import doubts, own_code
 from ident3d.training.loop.recording import Step, check_intervals, record_steps
+from ident3d.training.loop.run_folder import usual_folder
 from ident3d.training.loop.steps import Stream, rate_factor, seed_of, set_rates
 from ident3d.training.loop.stopping import stoppable
 from ident3d.training.mixing.by_lambda import r2_of_halves
 from ident3d.training.mixing.generator import Whitening, mixing_named
 from ident3d.training.mixing.ground_truth import global_minimum
 from ident3d.training.mixing.loss import MixingLoss
-from ident3d.training.mixing.run import default_name, own_names, recorded_own_code, start_or_resume
+from ident3d.training.mixing.run import default_name, old_name, own_names, recorded_own_code, start_or_resume
 from ident3d.training.mixing.sampling import Sampler, sampler
 from ident3d.training.mixing.settings import MixingSettings, with_defaults
 
@@ -113,7 +114,8 @@ def mixing(
     with ExitStack() as stack:
         # ---- Set up: the parts first, which refuse what does not fit before a folder is made.
         work = build(settings, where)
-        s, path = work.settings, Path(out) if out else data_root(root) / "mixing" / default_name(work.settings)
+        s = work.settings
+        path = Path(out) if out else usual_folder(data_root(root) / "mixing", default_name(s), old_name(s))
         work = replace(work, path=path)
         optimiser = optimiser_of(work)
         last = s.steps or 0

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ident3d.errors import UserError
 from ident3d.loaders.format.files import read_json
-from ident3d.training.loop.log import read_log
+from ident3d.training.loop.log_file import read_log
 from ident3d.training.mixing.by_lambda import beside_lambda, blocks
 from ident3d.training.mixing.run import open_mixing
 from ident3d.training.mixing.scores import COUNT, SCORES_FILE

@@ -18,7 +18,7 @@ from ident3d.metrics import mcc
 from ident3d.training.images.best_box import BestBox
 from ident3d.training.images.evaluate import Evaluation
 from ident3d.training.images.run import Run, open_run, pairs_of
-from ident3d.training.loop.log import read_log
+from ident3d.training.loop.log_file import read_log
 from ident3d.training.report.advice import what_next
 from ident3d.training.report.charts import curve, heat_map, line_chart, scatter
 from ident3d.training.report.explained import chance, docs_link, meaning

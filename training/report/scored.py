@@ -13,7 +13,7 @@ from ident3d.loaders.format.arrays import load_array
 from ident3d.loaders.format.files import read_json, sha256
 from ident3d.training.images.evaluate import CODES_FILE, EVALUATION_FILE, Evaluation
 from ident3d.training.images.run import Run
-from ident3d.training.loop.log import LARGEST_FIGURE
+from ident3d.training.loop.log_file import LARGEST_FIGURE
 
 
 class Scored(NamedTuple):

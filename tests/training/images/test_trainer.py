@@ -27,7 +27,7 @@ from ident3d.training.images.run import open_run
 from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.train import train
 from ident3d.training.loop import checkpoint, run_folder
-from ident3d.training.loop.log import read_log
+from ident3d.training.loop.log_file import read_log
 
 HERE = Path(__file__).parents[2]  # of the modules that the tests share
 N = 64

@@ -17,7 +17,7 @@ from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders.stores.lease import PREFIX
 from ident3d.training.loop import checkpoint
-from ident3d.training.loop.log import read_log
+from ident3d.training.loop.log_file import read_log
 from ident3d.training.losses.aninfonce import an_info_nce
 from ident3d.training.mixing import train as theory
 from ident3d.training.mixing.by_lambda import blocks, r2_of_halves

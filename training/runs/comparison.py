@@ -1,0 +1,189 @@
+"""``compare``: runs that differ in their seed alone are one group; scores are shown as mean ± spread over its seeds."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any, Final
+
+from tabulate import tabulate
+
+from ident3d.errors import UserError, unknown
+from ident3d.loaders.format.files import write_atomically
+from ident3d.training.runs.listing import USUAL, FoundRun, runs
+from ident3d.training.runs.picture import comparison_picture
+
+ABSENT: Final = "–"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in their seed alone, in order of the seed, under a letter."""
+
+    name: str
+    runs: tuple[FoundRun, ...]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(run.settings["seed"] for run in self.runs)
+
+    def values(self, metric: str) -> list[float]:
+        """Return the scores of this name of those runs that have it."""
+        return [run.scores[metric] for run in self.runs if metric in run.scores]
+
+    def shown(self, metric: str) -> str:
+        """Return mean ± sample standard deviation over the seeds; one seed has no spread."""
+        values = self.values(metric)
+        if not values:
+            return ABSENT
+        return f"{mean(values):.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Groups of runs, the scores that are compared, and the settings in which the groups differ, a value for each."""
+
+    groups: tuple[Group, ...]
+    metrics: tuple[str, ...]
+    differing: dict[str, tuple[Any, ...]]
+
+    def as_dict(self) -> dict[str, Any]:
+        groups = [
+            {
+                "name": group.name,
+                "seeds": list(group.seeds),
+                "settings": {name: values[k] for name, values in self.differing.items()},
+                "scores": {
+                    metric: {"mean": mean(values), "spread": stdev(values) if len(values) > 1 else None}
+                    for metric in self.metrics
+                    if (values := group.values(metric))
+                },
+                "runs": [run.as_dict() for run in group.runs],
+            }
+            for k, group in enumerate(self.groups)
+        ]
+        return {"groups": groups, "metrics": list(self.metrics), "differing": list(self.differing)}
+
+    def table(self) -> str:
+        """Return the scores of each group, the settings in which groups differ, and the runs of each group."""
+        rows = [
+            [group.name, ", ".join(map(str, group.seeds)), steps_of(group), *map(group.shown, self.metrics)]
+            for group in self.groups
+        ]
+        parts = [tabulate(rows, ["group", "seeds", "steps", *self.metrics], disable_numparse=True)]
+        if self.differing:
+            lines = [[name, *map(shown_value, values)] for name, values in self.differing.items()]
+            heads = ["they differ in", *(group.name for group in self.groups)]
+            parts.append(tabulate(lines, heads, disable_numparse=True))
+        elif len(self.groups) == 1:
+            parts.append("These runs differ in their seed alone.")
+        parts.append("\n".join(f"{group.name}: {', '.join(str(r.path) for r in group.runs)}" for group in self.groups))
+        if missing := [str(run.path) for group in self.groups for run in group.runs if not run.scores]:
+            parts.append(f"Not scored: {', '.join(missing)}.")
+        return "\n\n".join(parts)
+
+    def write_csv(self, path: Path | str) -> Path:
+        """Write a line for each run: its group, the settings that differ, seed, steps, and scores."""
+        file, target = io.StringIO(), Path(path)
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["run", "group", *self.differing, "seed", "steps", *self.metrics])
+        for k, group in enumerate(self.groups):
+            own = ["" if values[k] is None else shown_value(values[k]) for values in self.differing.values()]
+            for run in group.runs:
+                figures = [run.scores.get(metric, "") for metric in self.metrics]
+                writer.writerow([run.path, group.name, *own, run.settings["seed"], run.done, *figures])
+        try:
+            write_atomically(target, file.getvalue().encode())
+        except OSError as error:
+            raise UserError(f"{target} cannot be written: {error.strerror}.") from error
+        return target
+
+    def plot(self, path: Path | str) -> Path:
+        """Write a picture, a .png, .pdf or .svg file: for each score a dot a seed and a line at the mean, by group."""
+        values = {metric: [group.values(metric) for group in self.groups] for metric in self.metrics}
+        labels = [
+            ", ".join([group.name, *(f"{name} {shown_value(given[k])}" for name, given in self.differing.items())])
+            for k, group in enumerate(self.groups)
+        ]
+        return comparison_picture(values, labels, Path(path))
+
+
+def compare(paths: Sequence[Path | str], *, metrics: str | Sequence[str] = "default") -> Comparison:
+    """Compare runs: those that differ in their seed alone are one group, over whose seeds the spread is taken.
+
+    Args:
+        paths: Folders of runs, or folders that hold such folders.
+        metrics: "default" (R² and MCC), "all", or names of scores.
+
+    Returns:
+        A `Comparison`, with `table()`, `write_csv()` and `plot()`.
+
+    Example:
+        >>> import ident3d
+        >>> found = ident3d.compare(["run"])
+        >>> [group.seeds for group in found.groups], found.differing
+        ([(0,)], {})
+    """
+    opened: dict[Path, FoundRun] = {}
+    for path in paths:
+        found = runs(path)
+        if found.unreadable or not found.runs:
+            raise UserError(found.unreadable[0] if found.unreadable else f"There are no runs in {path}.")
+        opened |= {run.path.resolve(): run for run in found.runs}
+    if not opened:
+        raise UserError("Name at least one run to compare.")
+    grouped: dict[str, list[FoundRun]] = {}
+    for run in opened.values():
+        grouped.setdefault(json.dumps(decided(run), sort_keys=True), []).append(run)
+    groups = tuple(
+        Group(letter(k), tuple(sorted(own, key=lambda run: int(run.settings["seed"]))))
+        for k, own in enumerate(grouped.values())
+    )
+    return Comparison(groups, chosen(metrics, groups), differences_of(groups))
+
+
+def decided(run: FoundRun) -> dict[str, Any]:
+    """Return all that decides a run but its seed: settings, number format, training set, and a user's own code."""
+    own = {f"source of the {name}": digest for name, digest in run.own_code.items() if digest}
+    settings = {name: value for name, value in run.settings.items() if name not in ("seed", "dtype")}
+    return {"trained on": run.kind, "data": [run.data, run.digest[:8]], "dtype": run.dtype, **settings, **own}
+
+
+def differences_of(groups: Sequence[Group]) -> dict[str, tuple[Any, ...]]:
+    """Return the settings whose values are not the same in all groups; None where a group has no such setting."""
+    settings = [decided(group.runs[0]) for group in groups]
+    names = dict.fromkeys(name for each in settings for name in each)
+    values = {name: tuple(each.get(name) for each in settings) for name in names}
+    return {name: given for name, given in values.items() if any(value != given[0] for value in given)}
+
+
+def chosen(metrics: str | Sequence[str], groups: Sequence[Group]) -> tuple[str, ...]:
+    """Return the names of scores to compare; raise UserError for one that no run has."""
+    if metrics == "default":
+        return tuple(USUAL)
+    known = list(dict.fromkeys(name for group in groups for run in group.runs for name in run.scores))
+    if metrics == "all":
+        return tuple(name for name in known if name not in USUAL.values())
+    names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    for name in names:
+        if name not in known:
+            raise unknown("score of these runs", name, known)
+    return names
+
+
+def letter(k: int) -> str:
+    """Return A to Z, then A1 and so on."""
+    return chr(ord("A") + k % 26) + (str(k // 26) if k >= 26 else "")
+
+
+def steps_of(group: Group) -> str:
+    return ", ".join(dict.fromkeys(f"{run.done:,}" for run in group.runs))
+
+
+def shown_value(value: Any) -> str:
+    if value is None or value in ([], ()):
+        return ABSENT
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

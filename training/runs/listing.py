@@ -8,8 +8,8 @@ from typing import Any, Final
 from tabulate import tabulate
 
 from ident3d.errors import UserError
-from ident3d.loaders.folders.data_root import data_root
 from ident3d.loaders.format.files import read_json
+from ident3d.loaders.stores.data_root import data_root
 from ident3d.training.images.settings import TrainSettings
 from ident3d.training.loop.log_file import LARGEST_FIGURE, read_log
 from ident3d.training.loop.run_folder import RUN_FILE, record_of

@@ -55,15 +55,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "training.mixing": (*LATENTS, "loaders.format", "loaders.stores", "loaders.folders", "metrics", "training.loop",
                         "training.losses", "training.encoders"),
     "training.experiments": ("latents", "latents.exact", "training.images", "training.mixing"),
-<<<<<<< HEAD
     # a page shows what is attainable, how wide pairs were asked to be, and runs of either trainer
     "training.report": (*LATENTS, *DATASETS, "metrics", "training.loop", "training.images", "training.mixing",
                         "training.experiments"),
-    "training.runs": ("loaders.format", "loaders.folders", "training.loop", "training.images", "training.mixing"),
-=======
-    "training.report": (*DATASETS, "metrics", "training.loop", "training.images", "training.experiments"),
     "training.runs": ("loaders.format", "loaders.stores", "training.loop", "training.images", "training.mixing"),
->>>>>>> 4ed6ef0 (Runs find the data root beside the stores)
     "farm.batch": ("loaders.stores",),
     "farm.local": ("farm.batch",),
     "farm": (*LATENTS, "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders", "shapes", "farm.batch",

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 from ident3d.errors import UserError
 from ident3d.metrics.factors import FACTOR_BINS, Kind, level_rows
@@ -164,13 +164,7 @@ def class_rows(classes: ArrayLike, h: ArrayLike, class_name: str, code_name: str
 
 
 def _mean_auc(probability: Floats, levels: Integers, labels: Integers) -> float:
-    """Mean over levels of the area under the ROC curve, as the rank-sum statistic; NaN if no level can be scored."""
-    # AUC = (rank sum of the positives - its least value) / (positives · negatives), ties counted half by midranks.
-    ranks = rankdata(probability, axis=0)
-    areas = []
-    for column, level in enumerate(levels):
-        positive = labels == level
-        ones, zeros = int(positive.sum()), int((~positive).sum())
-        if ones and zeros:
-            areas.append((ranks[positive, column].sum() - ones * (ones + 1) / 2) / (ones * zeros))
+    """Mean over levels of the area under the ROC curve; NaN if no level can be scored."""
+    scored = [(labels == level, column) for level, column in zip(levels, probability.T, strict=True)]
+    areas = [roc_auc_score(mine, column) for mine, column in scored if 0 < mine.sum() < len(mine)]
     return float(np.mean(areas)) if areas else float("nan")

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr
-from sklearn import ensemble
+from sklearn import dummy, ensemble
 
 from ident3d.errors import UserError, check_known
 from ident3d.metrics.factors import Kind, circle, is_periodic, level_rows
@@ -173,19 +173,6 @@ def _losses(models: list[Any], codes: Floats, target: Any, kind: Kind) -> Floats
     """
     predicted = np.column_stack([model.predict(codes) for model in models])
     true = np.asarray(target).reshape(len(target), -1)
-    return _distance(predicted, true, kind)
-
-
-def _guess_losses(target: Any, kind: Kind) -> Floats:
-    """The losses of the best constant guess for these rows: their most frequent level, else their mean."""
-    true = np.asarray(target).reshape(len(target), -1)
-    if kind == "discrete":
-        levels, counts = np.unique(true, return_counts=True)
-        return _distance(levels[counts.argmax()], true, kind)
-    return _distance(true.mean(axis=0), true, kind)
-
-
-def _distance(predicted: Any, true: Floats, kind: Kind) -> Floats:
     if kind == "discrete":
         return np.asarray((predicted != true)[:, 0], dtype=np.float64)
     variance = np.square(true - true.mean(axis=0)).sum() / len(true)
@@ -199,7 +186,9 @@ def _drops(models: list[Any], codes: Floats, target: Any, kind: Kind, losses: Fl
     Without this rule the shares of a factor that no code predicts are shares of noise, and look concentrated.
     """
     drops = np.zeros(codes.shape[1])
-    if not _above_zero(_guess_losses(target, kind) - losses, FACTOR_ERRORS):
+    # The best constant guess for these rows: their most frequent level, else their mean.
+    guess = (dummy.DummyClassifier() if kind == "discrete" else dummy.DummyRegressor()).fit(codes, target)
+    if not _above_zero(_losses([guess], codes, target, kind) - losses, FACTOR_ERRORS):
         return drops
     generator = np.random.default_rng(seed)
     for j in range(codes.shape[1]):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.spatial.distance import cdist
+from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
 from ident3d.errors import UserError, check_known
@@ -206,8 +207,7 @@ def _cross_validate(
         raise UserError(f"{folds} folds need at least {2 * max(folds, 2)} fitted rows; there are {len(latents)}.")
     table = np.zeros((len(alphas), len(gammas), latents.shape[1]))
     # Folds are contiguous and not shuffled, as in the public code: GridSearchCV on a regressor does the same.
-    for held in np.array_split(np.arange(len(latents)), folds):
-        rest = np.setdiff1d(np.arange(len(latents)), held)
+    for rest, held in KFold(folds).split(latents):
         for g, gamma in enumerate(gammas):
             gram = _kernel(affinity[np.ix_(rest, rest)], gamma, kernel)
             cross = _kernel(affinity[np.ix_(held, rest)], gamma, kernel)

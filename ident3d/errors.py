@@ -1,6 +1,7 @@
 """The one exception for a user's mistake, and the "did you mean" that goes with it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 # of so many names, the nearest one alone is more help than all of them
@@ -14,6 +15,15 @@ class UserError(ValueError):
     def __init__(self, sentence: str) -> None:
         # What a file holds is quoted, and that may be a megabyte.
         super().__init__(sentence if len(sentence) <= LONGEST else f"{sentence[:LONGEST]}…")
+
+
+@contextmanager
+def os_errors(what: str) -> Iterator[None]:
+    """Turn an OSError in the block into a UserError: what cannot be done, and the system's reason."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{what}: {error.strerror or error}.") from error
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:

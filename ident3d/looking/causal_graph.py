@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import os_errors, unknown
 from ident3d.latents.crowding import crowded_latents
 from ident3d.latents.exact.causal import CausalModel, load_model, published_model
 from ident3d.latents.exact.names import NAMES
@@ -47,10 +47,8 @@ def graph(
     for sentence in crowded_latents(world):
         warnings.warn(sentence, stacklevel=2)
     figure = draw_graph(world.graph, world.do)
-    try:
+    with os_errors(f"{out} cannot be written"):
         figure.savefig(out, dpi=150)
-    except OSError as error:
-        raise UserError(f"{out} cannot be written: {error.strerror}.") from None
 
 
 def draw_graph(model: CausalModel, do: Mapping[str, float | str] | None = None) -> "Figure":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ident3d.errors import UserError
+from ident3d.errors import UserError, os_errors
 from ident3d.metrics.correlation import Mcc
 
 if TYPE_CHECKING:
@@ -50,10 +50,8 @@ def correlation_picture(
     if not target.parent.is_dir():
         raise UserError(f"There is no folder {str(target.parent)!r} to write the picture to.")
     figure = correlation_figure(result, latent_names=latent_names, code_names=code_names)
-    try:
+    with os_errors(f"The picture cannot be written to {str(target)!r}"):
         figure.savefig(target, dpi=150)
-    except OSError as error:
-        raise UserError(f"The picture cannot be written to {str(target)!r}: {error.strerror}.") from error
     return target
 
 

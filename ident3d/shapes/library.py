@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from ident3d.errors import UserError, check_known
+from ident3d.errors import UserError, check_known, os_errors
 from ident3d.latents.exact.names import CLASSES
 from ident3d.loaders.format.files import remove_partial_files
 from ident3d.loaders.stores.lease import lease
@@ -87,10 +87,8 @@ def meshes(
     files = choose_files(names, directory) if directory else {}
     if wanted or files:
         folder = mesh_folder()
-        try:
+        with os_errors(f"The cache folder {folder} cannot be made"):
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"The cache folder {folder} cannot be made: {error.strerror}.") from None
         # Two processes must not change the index at once: the second would forget the meshes of the first.
         with lease(folder):
             remove_partial_files(folder)
@@ -143,10 +141,8 @@ def choose_files(names: Iterable[str], directory: Path | str) -> dict[str, Path]
     """Return each class's file: the user's own first, then the file of the archive, then the archive."""
     # Names are compared as they are listed: on a file system that ignores case, horse.ply.bz2 of an archive would also
     # open as Horse.ply.bz2, which is a user's own mesh.
-    try:
+    with os_errors(f"The folder {directory} cannot be read"):
         there = {path.name: path for path in Path(directory).iterdir() if path.is_file()}
-    except OSError as error:
-        raise UserError(f"The folder {directory} cannot be read: {error.strerror}.") from None
     wanted = [name for name in names if name != MADE_IN_CODE]
     files: dict[str, Path] = {}
     for name in wanted:

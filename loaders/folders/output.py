@@ -14,7 +14,7 @@ from ident3d.loaders.folders.lifecycle import Job, drop_missing_shards, finish, 
 from ident3d.loaders.folders.provenance import BESIDE_NAMES, PROVENANCE_FILE, lost_beside, record_run
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.aside import Aside
-from ident3d.loaders.format.files import FULL
+from ident3d.loaders.format.files import FULL, new_folder
 from ident3d.loaders.format.inside import plain_sizes, read_plain
 from ident3d.loaders.format.latents_source import recorded_latents
 from ident3d.loaders.format.latents_table import joined
@@ -199,20 +199,3 @@ def writing(place: Path | Store) -> Iterator[FolderOutput]:
         if error.errno in FULL:
             raise UserError(f"The disk of {place} is full; free some space and run the same command again.") from error
         raise UserError(f"{error.filename or place} cannot be written: {error.strerror}.") from error
-
-
-@contextmanager
-def new_folder(path: Path) -> Iterator[None]:
-    """Make the folder and those above it. Those that are still empty at the end are removed again."""
-    # A refused request must leave nothing behind, not even the empty folders of its --out.
-    made = [folder for folder in (path, *path.parents) if not folder.exists()]
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}.") from None
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            for folder in made:
-                folder.rmdir()

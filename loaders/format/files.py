@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ident3d.errors import UserError
+from ident3d.errors import UserError, os_errors
 from ident3d.loaders.format.inside import folder_at, named, names_in, open_plain, read_plain, remove
 
 TEMPORARY = ".partial-"
@@ -62,6 +62,21 @@ def atomic_file(path: Path, *, within: Path | None = None) -> Iterator[BinaryIO]
                 os.unlink(partial, dir_fd=above)
             raise
         os.fsync(above)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[None]:
+    """Make the folder and those above it. Those that are still empty at the end are removed again."""
+    # A refused request must leave nothing behind, not even the empty folders of its --out.
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
+    with os_errors(f"{path} cannot be written"):
+        path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            for folder in made:
+                folder.rmdir()
 
 
 def sync_folder(folder: Path) -> None:

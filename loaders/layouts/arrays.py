@@ -20,8 +20,7 @@ from ident3d.loaders.folders.card import ARRAYS, NOT_SAID
 from ident3d.loaders.folders.folder import is_dataset, read_description
 from ident3d.loaders.folders.lifecycle import Job, default_shard_size, remove_dataset
 from ident3d.loaders.folders.make import make_shards
-from ident3d.loaders.folders.output import new_folder
-from ident3d.loaders.format.files import remove_partial_files, sha256
+from ident3d.loaders.format.files import new_folder, remove_partial_files, sha256
 from ident3d.loaders.format.shard import LARGEST_CHUNK, Shard
 from ident3d.loaders.layouts.array_table import ImageTable, empty, table_of, table_rows
 from ident3d.loaders.layouts.importing import Imported

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ident3d.errors import UserError
+from ident3d.errors import UserError, os_errors
 from ident3d.latents.factors import Factors
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.folder import local_copy
@@ -221,10 +221,8 @@ def encode(
     images = ImageDataset(directory)
     model, _ = trained_encoder(opened, encoder)
     codes = codes_of(opened, model, images, np.arange(len(images)), device, False, show_progress)
-    try:
+    with os_errors(f"{target} cannot be written"):
         write_atomically(target, npy_bytes(codes) if target.suffix == ".npy" else h5(codes, images))
-    except OSError as error:
-        raise UserError(f"{target} cannot be written: {error.strerror}.") from error
     return target
 
 

@@ -3,12 +3,12 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
 from ident3d.errors import UserError
-from ident3d.loaders.format.files import read_json, remove_partial_files, sha256, write_json
+from ident3d.loaders.format.files import new_folder, read_json, remove_partial_files, sha256, write_json
 from ident3d.loaders.stores.lease import Lease, lease
 
 RUN_FILE: Final = "run.json"
@@ -26,23 +26,11 @@ OLD_DEFAULTS: Final = {"negatives": "batch", "bound": 1.0}
 @contextmanager
 def held_folder(folder: Path, *, first: bool = True) -> Iterator[Lease | None]:
     """Make a run's folder and hold its lease, on the first rank alone. Raise UserError if it cannot be written."""
-    made = not folder.exists()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        holding = lease(folder) if first else nullcontext()
-    except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
-    try:
-        with holding as held:
-            # A run that was killed while it saved leaves a partial file. The lease's holder alone may delete it.
-            if first:
-                remove_partial_files(folder)
-            yield held
-    finally:
-        # A run that was refused leaves no folder behind. One that holds something is not removed.
-        if made:
-            with suppress(OSError):
-                folder.rmdir()
+    with new_folder(folder), lease(folder) if first else nullcontext() as held:
+        # A run that was killed while it saved leaves a partial file. The lease's holder alone may delete it.
+        if first:
+            remove_partial_files(folder)
+        yield held
 
 
 def write_record(folder: Path, kind: str, content: Mapping[str, object]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from stat import S_ISDIR
 from tempfile import gettempdir, mkdtemp
 
-from ident3d.errors import UserError
+from ident3d.errors import UserError, os_errors
 from ident3d.loaders.stores.owners import is_dead, owner_in, this_process
 
 PREFIX = "ident3d-run-"
@@ -32,13 +32,11 @@ def run_folder(parent: Path) -> Iterator[Path]:
 
     Folders that this user's killed runs left in `parent` are removed too, with their semaphores.
     """
-    try:
+    with os_errors(f"The run's private folder cannot be made in {parent}"):
         parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         remove_left_over(parent)
         folder = Path(mkdtemp(prefix=PREFIX, dir=parent))
         (folder / OWNER_FILE).write_text(json.dumps(this_process()))
-    except OSError as error:
-        raise UserError(f"The run's private folder cannot be made in {parent}: {error.strerror}.") from None
     try:
         yield folder
     finally:

@@ -31,6 +31,8 @@ CLAIM = re.compile(r"\.lease-([1-9][0-9]{0,17})")
 LARGEST_CLAIM = 4096  # bytes; ours have about 300
 BEAT_SECONDS = 10.0
 LAPSE_SECONDS = 60.0
+# A claim is empty while its owner writes it, and stays so if it dies just then.
+EMPTY_SECONDS = 5.0
 ATTEMPTS = 20
 
 
@@ -207,7 +209,10 @@ def lease_on(place: str, claims: Claims, beat_seconds: float, lapse_seconds: flo
     stop = threading.Event()
     heart = threading.Thread(target=held.beat, args=(stop, beat_seconds), name="ident3d-lease", daemon=True)
     try:
-        heart.start()
+        try:
+            heart.start()
+        except RuntimeError:  # what Python says if the system gives no thread
+            raise MemoryError from None
         yield held
     finally:
         stop.set()
@@ -222,8 +227,11 @@ def take(place: str, claims: Claims, content: bytes, lapse_seconds: float) -> in
     for _ in range(ATTEMPTS):
         there = claims.read()
         ages = claims.ages() if there else {}
+        if any(not content and ages.get(number, 0.0) < EMPTY_SECONDS for number, content in there.items()):
+            time.sleep(EMPTY_SECONDS / 8)
+            continue
         for number, other in there.items():
-            if not is_dead(owner_in(other)) and ages.get(number, 0.0) < lapse_seconds:
+            if other and not is_dead(owner_in(other)) and ages.get(number, 0.0) < lapse_seconds:
                 raise Busy(f"{place} is being written by {name_of(owner_in(other))}; wait for it, or stop it.")
         number = claims.free()
         if claims.create(number, content):

@@ -15,7 +15,7 @@ import pytest
 
 from ident3d.errors import UserError
 from ident3d.loaders.format.files import TEMPORARY
-from ident3d.loaders.stores.lease import PREFIX, FolderClaims, lease
+from ident3d.loaders.stores.lease import EMPTY_SECONDS, PREFIX, FolderClaims, lease
 from ident3d.loaders.stores.owners import started, this_process
 
 # Holds the lease, and tells of it; then, at each line that it reads, whether it still does.
@@ -158,7 +158,7 @@ def test_a_claim_of_another_survives_an_attempt_that_fails(tmp_path: Path, monke
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"[1]", b'{"pid": "1\\n2", "host": 3}', b"\xff", b'{"host": "a\\nb", "pid": 1}', b"[" * 100_000],
+    [b"[1]", b'{"pid": "1\\n2", "host": 3}', b"\xff", b'{"host": "a\\nb", "pid": 1}', b"[" * 100_000],
 )
 def test_a_claim_that_cannot_be_read_counts_as_living_until_it_lapses(tmp_path: Path, content: bytes) -> None:
     (tmp_path / f"{PREFIX}1").write_bytes(content)
@@ -166,6 +166,18 @@ def test_a_claim_that_cannot_be_read_counts_as_living_until_it_lapses(tmp_path: 
         pass
     with lease(tmp_path, lapse_seconds=0) as held:
         held.check()
+
+
+def test_an_empty_claim_is_of_a_process_that_died_while_it_wrote_it(tmp_path: Path) -> None:
+    """It is waited for a few seconds, as its owner may be writing it just now, and then taken over."""
+    claim = tmp_path / f"{PREFIX}1"
+    claim.write_bytes(b"")
+    now = time.time()
+    os.utime(claim, (now, now - EMPTY_SECONDS + 1))
+    with lease(tmp_path) as held:
+        assert time.time() > now + 0.5
+        held.check()
+        assert not claim.exists()
 
 
 def test_the_claim_is_touched_while_it_is_held(tmp_path: Path) -> None:

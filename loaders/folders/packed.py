@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.loaders.folders.folder import Folder, checked_shards, digest, open_folder
-from ident3d.loaders.format.files import LARGEST_JSON, atomic_file, read_json, sha256_of_file, write_json
+from ident3d.loaders.format.files import (
+    LARGEST_JSON,
+    atomic_file,
+    read_json,
+    remove_partial_files,
+    sha256_of_file,
+    write_json,
+)
 from ident3d.loaders.stores.lease import lease
 from ident3d.machine import free_bytes
 from ident3d.progress import progress_bar
@@ -59,6 +66,8 @@ def pack(path: Path | str | Folder, *, show_progress: bool = True) -> Packed:
     target = folder.path / PIXELS_FILE
     size = description.n * prod(description.shape)
     with lease(folder.path) as held:
+        # One that was killed has left its pixels, and they are most of a disk.
+        remove_partial_files(folder.path)
         # Version 0.1 recorded no checksums; its packed files are made anew.
         if matching_file(folder) and checksums_of(folder) is not None and not packed_problem(folder):
             return Packed(target, size, str(record(folder)["sha256"]))

@@ -81,8 +81,9 @@ def export(path: Path | str, out: Path | str, *, show_progress: bool = True) -> 
             write_atomically(out / f"latents{suffix}.npy", npy_bytes(np.stack(scene[suffix])))
         for images in out.glob("images*"):
             remove_partial_files(images)
-        # The mark has a temporary file's name and goes as well: nothing but the layout is left.
-        remove_partial_files(out)
+    # The mark has a temporary file's name and goes last, after the lease: nothing but the layout is left. Until then
+    # the export can be continued.
+    remove_partial_files(out)
     return Exported(out, folder.description.n, written)
 
 
@@ -91,7 +92,8 @@ def begin_export(folder: Folder, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     # The mark names the shards, so that an export only continues from the dataset that it started from.
     mark = {"shards_sha256": folder.description.shards_sha256}
-    present = [p.name for p in out.iterdir() if not p.name.startswith(PREFIX)]
+    # A temporary file is what an export leaves that was killed while it wrote its mark.
+    present = [p.name for p in out.iterdir() if p.name == MARK or not p.name.startswith((PREFIX, TEMPORARY))]
     try:
         same = read_json(out / MARK) == mark
     except (OSError, ValueError):

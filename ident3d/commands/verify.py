@@ -38,7 +38,7 @@ def verify(directory: Path | str, repair: bool, delete: bool, as_json: bool) -> 
         lines.append("What was not judged is untouched; verify it again when its reason is gone.")
     if result.repaired:
         lines.append("The same `ident3d render` or `import` as before makes what is missing again.")
-    elif result.problems:
+    elif result.problems and not result.done:
         lines.append("Add --repair: it moves what is broken aside, and the same `render` or `import` makes it again.")
     show(result, as_json, "\n".join(lines), sound=result.sound)
     # Scripts stop on these exit codes; 2 is left for a wrong command.

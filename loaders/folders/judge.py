@@ -33,8 +33,8 @@ class Verdict:
     """What is known of a shard. Nothing is, if `unknown` says why; else it is sound, unless `wrong` says what is wrong.
 
     `entry` is what the manifest should say of it; it differs from what it says if only the line is wrong. `proven` says
-    that a hash that is vouched for is not the file's, or that there is no file. A `doubtful` shard is sound if the
-    manifest that lists it has the hash that ``dataset.json`` records.
+    that a hash that is vouched for is not the file's. A `doubtful` shard is sound if the manifest that lists it has the
+    hash that ``dataset.json`` records. `unread` says that the system did not give us the file.
     """
 
     entry: ShardEntry | None
@@ -43,6 +43,7 @@ class Verdict:
     proven: bool = False
     latents: Latents | None = None
     doubtful: bool = False
+    unread: bool = False
 
 
 def shard_names(where: Path | Store) -> list[str]:
@@ -99,11 +100,12 @@ def judge(
         data = shard_bytes(where, name, line.bytes if line and vouched else largest_shard(settings, max(most, 0)))
         matches = line is not None and sha256(data) == line.sha256
     except FileNotFoundError:
-        return Verdict(line, ("the file is missing",), proven=True)
+        # Not proven: a network file system may show another host's file only after a while.
+        return Verdict(line, ("the file is missing",))
     except NotPlain as error:
         return Verdict(line, (str(error),))
     except (OSError, MemoryError) as error:
-        return Verdict(line, unknown=reason(error))
+        return Verdict(line, unknown=reason(error), unread=True)
     if vouched and not matches:
         return Verdict(line, (MISMATCH,), proven=True)
     try:
@@ -127,7 +129,9 @@ def judge(
     except (Unread, Unparsed, OSError, MemoryError) as error:
         # A hash that matches outweighs whatever kept the file from being taken apart.
         mismatch = line is not None and not matches and isinstance(error, Unparsed)
-        return Verdict(line, (MISMATCH,)) if mismatch else Verdict(line, unknown=reason(error))
+        if mismatch:
+            return Verdict(line, (MISMATCH,))
+        return Verdict(line, unknown=reason(error), unread=not isinstance(error, Unparsed))
     except UserError as error:
         return Verdict(line, (str(error),))
 

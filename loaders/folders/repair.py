@@ -4,7 +4,7 @@ Nothing is taken out unless it is proven wrong, and it goes into a folder ``remo
 wrong may be deleted instead.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,9 @@ from ident3d.loaders.folders.lifecycle import as_incomplete
 from ident3d.loaders.folders.store_transfer import push_repaired
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.aside import Aside
-from ident3d.loaders.format.files import remove_partial_files
 from ident3d.loaders.format.inside import NotPlain, remove
 from ident3d.loaders.format.manifest import MANIFEST_FILE, ShardEntry
-from ident3d.loaders.format.shard import read_settings, read_shard
+from ident3d.loaders.format.shard import Unread, read_settings, read_shard
 from ident3d.loaders.stores.store import Store
 
 LARGEST_SHARD = 2**32  # bytes, while no description says how large its images are
@@ -51,6 +50,7 @@ class Findings:
     broken: dict[str, bool] = field(default_factory=dict)  # files to take out, and whether a hash proves them wrong
     entries: list[ShardEntry] = field(default_factory=list)  # what the manifest should list
     relist: bool = False  # whether the manifest does not say that
+    unread: bool = False  # whether the system kept us from a shard that no line tells of
     whole: bool = True  # whether the dataset is still as complete as it says, once all is repaired
 
     @property
@@ -72,7 +72,9 @@ def description_or_rebuilt(where: Path | Store, folder: Path) -> tuple[Descripti
     # Shard k of equal shards begins at k · size; only a first shard that is the only one is measured by its count.
     size = last.begins // last.number if last.number else last.count
     lines = readable_lines(folder)
-    n = max(last.begins + last.count, *(entry.stop for entry in lines), 0)
+    # The shards behind the last one that can be taken apart are at most full. They must not seem to lie beyond the end.
+    behind = int(names[-1].removesuffix(".h5")) + 1 if int(names[-1].removesuffix(".h5")) > last.number else 0
+    n = max(last.begins + last.count, behind * size, *(entry.stop for entry in lines), 0)
     return Description(first.settings, n, max(1, size)), what
 
 
@@ -87,12 +89,14 @@ class Own:
 
 
 def read_own(where: Path | Store, folder: Path, name: str) -> Own | None:
-    """Return what a shard records of itself, if it can be read."""
+    """Return what a shard records of itself, if it can be taken apart. Raise Unread if the system keeps us from it."""
     try:
         data = shard_bytes(where, name, LARGEST_SHARD)
         shard = read_shard(folder / SHARDS / name, data)
         settings = read_settings(folder / SHARDS / name, data)
         return Own(int(name.removesuffix(".h5")), settings, int(shard.index[0]), len(shard.index))
+    except Unread:
+        raise
     except (UserError, FileNotFoundError, IndexError):
         return None
 
@@ -131,15 +135,22 @@ def readable_lines(folder: Path) -> list[ShardEntry]:
 
 
 def repair_folder(folder: Path, findings: Findings, *, delete: bool) -> tuple[Aside, list[str]]:
-    """Write the description and the manifest as they should be, take out what is broken, and say what was done.
+    """Take out what is broken, write the description and the manifest as they should be, and say what was done.
 
-    The description goes first: after a crash the folder is incomplete, and never claims to be whole.
+    Wherever this ends, by a crash or a full disk, the next repair finds what is left to do. For what shows a file to be
+    wrong goes after it: a shard's line after the shard, and the description last. Until then it records the hash of
+    another manifest, so that a folder that lacks shards never passes for whole.
     """
     aside, done = Aside(folder), []
-    if not findings.whole:
-        if DATASET_FILE in findings.broken:
-            aside.take(DATASET_FILE)
-        write_description(folder, as_incomplete(findings.description))
+
+    def take_out(names: Iterable[str]) -> None:
+        for name in names:
+            if delete and findings.broken[name]:
+                remove(folder, name)
+            else:
+                aside.take(name)
+
+    take_out(name for name in findings.broken if name != DATASET_FILE)
     if findings.relist or findings.shards:
         # The old lines are kept: they say which hash a shard that was taken out should have had.
         if not delete or findings.relist:
@@ -147,15 +158,10 @@ def repair_folder(folder: Path, findings: Findings, *, delete: bool) -> tuple[As
         manifest.write_entries(folder, findings.entries)
         of_all = "all" if findings.whole else f"{sum(entry.count for entry in findings.entries):,}"
         done.append(f"{MANIFEST_FILE} is written anew from {len(findings.entries)} shards, with {of_all} images.")
-    for name, proven in findings.broken.items():
-        if name == DATASET_FILE:
-            continue
-        if delete and proven:
-            remove(folder, name)
-        else:
-            aside.take(name)
-    remove_partial_files(folder)
-    remove_partial_files(folder, SHARDS)
+    if not findings.whole:
+        if DATASET_FILE in findings.broken:
+            aside.take(DATASET_FILE)
+        write_description(folder, as_incomplete(findings.description))
     return aside, done
 
 

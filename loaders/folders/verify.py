@@ -22,7 +22,7 @@ from ident3d.loaders.folders.repair import (
     told,
 )
 from ident3d.loaders.folders.store_transfer import local_copy
-from ident3d.loaders.format.files import sha256
+from ident3d.loaders.format.files import remove_partial_files, sha256
 from ident3d.loaders.format.inside import NotPlain, folder_at, read_plain
 from ident3d.loaders.format.latents_source import LATENTS_FILE, copy_is_sound, world_of
 from ident3d.loaders.format.latents_table import TABLE_FILE, Latents, joined
@@ -91,9 +91,15 @@ def verify(path: Path | str, *, repair: bool = False, delete: bool = False, show
     with holding if repair else nullcontext() as held, local_copy(where, SMALL_FILES) as folder:
         findings, good, missing = inspect(where, folder, show_progress)
         done = list[str]()
-        if held and findings.problems:
+        if held:
             # Another process may have taken the lease over during a check of hours; it may be writing by now.
             held.check()
+            remove_partial_files(folder)
+            remove_partial_files(folder, SHARDS)
+        if held and findings.relist and findings.unread:
+            # Else the manifest would forget a shard that is there, and perhaps sound.
+            done.append(f"Nothing was changed: {MANIFEST_FILE} is rebuilt only when all shards can be read.")
+        elif held and findings.problems:
             aside, done = repair_folder(folder, findings, delete=delete)
             moved: Sequence[str] = aside.moved
             if isinstance(where, Store):
@@ -104,7 +110,8 @@ def verify(path: Path | str, *, repair: bool = False, delete: bool = False, show
         tuple(Problem(each.what.replace(str(folder), str(where)), each.shard) for each in found)
         for found in (findings.problems, findings.unjudged)
     )
-    return Verified(where, good, missing, problems, unjudged, repair and bool(problems), tuple(done))
+    changed = repair and bool(problems) and not (findings.relist and findings.unread)
+    return Verified(where, good, missing, problems, unjudged, changed, tuple(done))
 
 
 def refuse_linked_shards(path: Path, *, reading: bool) -> None:
@@ -138,6 +145,7 @@ def inspect(where: Path | Store, folder: Path, show_progress: bool) -> tuple[Fin
                 findings.broken[f"{SHARDS}/{name}"] = found.proven
             if found.unknown:
                 findings.unjudged.append(Problem(f"{name}: {found.unknown}", name))
+                findings.unread |= found.unread and not line
             if found.entry and not found.wrong:
                 findings.entries.append(found.entry)
             if found.latents and not found.wrong:

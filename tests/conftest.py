@@ -26,6 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("attack", "how long the slow tests of tests/attack go on")
     group.addoption("--flips", type=int, default=5000, help="bits to flip in a dataset")
     group.addoption("--fuzzed", type=int, default=5000, help="files to fuzz")
+    group.addoption("--kills", type=int, default=500, help="commands to kill")
+    group.addoption("--faults", type=int, default=200, help="faults during repairs")
 
 
 def pytest_report_header() -> list[str]:

@@ -16,7 +16,7 @@ import pytest
 from ident3d.cli import main
 
 TOP = Path(__file__).parent.parent
-PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").rglob("*.md"))]
+PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "SECURITY.md", *sorted((TOP / "docs").rglob("*.md"))]
 SHELL = ("bash", "console", "")  # "": an indented block
 # options of other programs that the pages name: dask scheduler and worker, docker, pip
 FOREIGN = {
@@ -139,6 +139,19 @@ def test_files_that_the_pages_name_exist() -> None:
                 assert (TOP / name).exists(), f"{page.name}: {name}"
 
 
+def test_every_promise_of_security_has_a_test_that_exists() -> None:
+    text = (TOP / "SECURITY.md").read_text(encoding="utf-8")
+    promised, _, refused = text.partition("## What is not promised")
+    rows = [line for line in promised.splitlines() if line.startswith("| ") and "| held by |" not in line]
+    named = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+    assert len(rows) > 10
+    assert all(named.search(row) for row in rows)
+    for file, test in named.findall(text):
+        tree = ast.parse((TOP / file).read_text(encoding="utf-8"))
+        assert test in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, f"{file}::{test}"
+    assert named.search(refused)
+
+
 @pytest.mark.parametrize("text", ["[a page](nowhere.md)", "[a heading](index.md#nothing)"])
 def test_a_broken_link_fails_make_docs(text: str, tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
@@ -159,7 +172,7 @@ def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
     assert readme.count("\n") <= 120
     for number in ("2102.08850", "2106.04619", "2407.00143"):
         assert number in readme
-    for page in (TOP / "README.md", TOP / "CONTRIBUTING.md"):
+    for page in (TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "SECURITY.md"):
         for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
             assert target.startswith("https://") or (TOP / target).exists(), target
 

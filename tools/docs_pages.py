@@ -48,6 +48,9 @@ def on_startup(**_event: Any) -> None:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "reference/cli.md", content=command_line_page()))
     files.append(File.generated(config, "reference/python.md", content=python_page()))
+    # Where people look for it is the top of the repository. From there its links begin with docs/.
+    security = (TOP / "SECURITY.md").read_text(encoding="utf-8").replace("](docs/", "](")
+    files.append(File.generated(config, "security.md", content=security))
     return files
 
 

@@ -82,6 +82,10 @@ class Commands(click.Group):
             fail(f"{where}{error.strerror or error}.")
         except MemoryError:
             fail("There is not enough memory for this.")
+        except ImportError as error:
+            if not lacks_room(error):
+                raise
+            fail("There is not enough memory to load the libraries.")
         except (click.Abort, KeyboardInterrupt):
             click.echo("Interrupted.", err=True)
             sys.exit(130)
@@ -94,6 +98,12 @@ def check_utf8(word: str) -> None:
         word.encode()
     except UnicodeEncodeError:
         raise UserError(f"The name {os.fsencode(word)!r} is not UTF-8; rename the file or folder.") from None
+
+
+def lacks_room(error: BaseException | None) -> bool:
+    """Return whether a library could not be loaded because the address space is too small (ulimit -v)."""
+    # NumPy raises errors of its own after what the system said.
+    return error is not None and ("failed to map segment" in str(error) or lacks_room(error.__context__))
 
 
 def fail(sentence: str) -> NoReturn:

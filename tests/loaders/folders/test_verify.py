@@ -211,6 +211,19 @@ for megabytes in (*range(0, 8), 64):
     assert lines[-1] == "0 0 True"
 
 
+@pytest.mark.parametrize("megabytes", [60, 90])
+def test_too_little_memory_to_begin_is_one_sentence(megabytes: int, path: Path) -> None:
+    before = shards(path)
+    limit = f'ulimit -v {megabytes * 1024}; exec "$@"'
+    command = ["sh", "-c", limit, "sh", sys.executable, "-m", "ident3d", "verify", str(path), "--repair"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment)
+    assert done.returncode == 2, done.stderr
+    assert "memory" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert shards(path) == before
+
+
 def test_too_many_open_files_are_no_damage(path: Path) -> None:
     before = shards(path)
     code = """

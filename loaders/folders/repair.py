@@ -139,9 +139,11 @@ def repair_folder(folder: Path, findings: Findings, *, delete: bool) -> tuple[As
 
     Wherever this ends, by a crash or a full disk, the next repair finds what is left to do. For what shows a file to be
     wrong goes after it: a shard's line after the shard, and the description last. Until then it records the hash of
-    another manifest, so that a folder that lacks shards never passes for whole.
+    another manifest, so that a folder that lacks shards never passes for whole. A description that is lost comes before
+    the manifest, whose lines tell how many images there should be.
     """
     aside, done = Aside(folder), []
+    lost = DATASET_FILE in findings.broken
 
     def take_out(names: Iterable[str]) -> None:
         for name in names:
@@ -151,6 +153,9 @@ def repair_folder(folder: Path, findings: Findings, *, delete: bool) -> tuple[As
                 aside.take(name)
 
     take_out(name for name in findings.broken if name != DATASET_FILE)
+    if lost:
+        aside.take(DATASET_FILE)
+        write_description(folder, as_incomplete(findings.description))
     if findings.relist or findings.shards:
         # The old lines are kept: they say which hash a shard that was taken out should have had.
         if not delete or findings.relist:
@@ -158,9 +163,7 @@ def repair_folder(folder: Path, findings: Findings, *, delete: bool) -> tuple[As
         manifest.write_entries(folder, findings.entries)
         of_all = "all" if findings.whole else f"{sum(entry.count for entry in findings.entries):,}"
         done.append(f"{MANIFEST_FILE} is written anew from {len(findings.entries)} shards, with {of_all} images.")
-    if not findings.whole:
-        if DATASET_FILE in findings.broken:
-            aside.take(DATASET_FILE)
+    if not findings.whole and not lost:
         write_description(folder, as_incomplete(findings.description))
     return aside, done
 

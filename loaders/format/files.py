@@ -84,10 +84,10 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
 
 
-def remove_partial_files(folder: Path, below: str = "") -> None:
-    """Delete what a killed writer left under a temporary name. Only the holder of the folder's lease may call it."""
+def remove_partial_files(folder: Path, below: str = "", *, keep: str = "") -> None:
+    """Delete what a killed writer left under a temporary name, but `keep`. Only the holder of the lease may call it."""
     for name in names_in(folder, below):
-        if name.startswith(TEMPORARY):
+        if name.startswith(TEMPORARY) and name != keep:
             with suppress(IsADirectoryError):
                 remove(folder, f"{below}/{name}".lstrip("/"))
 

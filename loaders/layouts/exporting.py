@@ -16,6 +16,7 @@ from ident3d.loaders.datasets.stored_images import StoredImages
 from ident3d.loaders.folders.contact_sheet import picture_of
 from ident3d.loaders.folders.folder import Folder, checked_shards, open_folder
 from ident3d.loaders.format.files import TEMPORARY, read_json, remove_partial_files, write_atomically
+from ident3d.loaders.format.inside import remove
 from ident3d.loaders.format.latents_source import npy_bytes
 from ident3d.loaders.stores.lease import PREFIX, lease
 from ident3d.loaders.stores.store import local_folder
@@ -81,9 +82,9 @@ def export(path: Path | str, out: Path | str, *, show_progress: bool = True) -> 
             write_atomically(out / f"latents{suffix}.npy", npy_bytes(np.stack(scene[suffix])))
         for images in out.glob("images*"):
             remove_partial_files(images)
-    # The mark has a temporary file's name and goes last, after the lease: nothing but the layout is left. Until then
-    # the export can be continued.
-    remove_partial_files(out)
+        remove_partial_files(out, keep=MARK)
+    # The mark goes last, after the lease: nothing but the layout is left. Until then the export can be continued.
+    remove(out, MARK)
     return Exported(out, folder.description.n, written)
 
 

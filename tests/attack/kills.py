@@ -223,9 +223,10 @@ class Storm:
             self.kills[f"{name}, {moment.partition(' ')[0]}"] += 1
             self.note(name, number, moments, lost_or_torn(contents(self.case), due))
             kept |= entered(self.case)
-        # An export that died after its last write is finished, and a finished one is not begun again.
-        if name != "export" or contents(self.case) != due.after:
-            self.check_end(name, number, moments, self.start(name).wait(), kept)
+            # An export that died after its last write is finished, and a finished one is not begun again.
+            if name == "export" and contents(self.case) == due.after:
+                return
+        self.check_end(name, number, moments, self.start(name).wait(), kept)
 
     def strike(self, name: str, rng: Random, due: Undisturbed) -> tuple[str, Forked]:
         """Start the command and kill it; return when, or nothing if it ended first."""

@@ -26,8 +26,7 @@ from ident3d.commands.parameters import number_or, numbers
     option("--cond-p", default=3.0),
     option("--kappa", default=1.0),
     option("--lambda", "lambdas", multiple=True, type=numbers()),
-    option("--hard-lambda", "hard", metavar="Λ", type=numbers(), default=(),
-           help="Precision Λ with which each anchor's hard negatives are drawn."),
+    option("--hard-lambda", "hard"),
     option("--hard-count", default=8, help="Hard negatives of each anchor."),
     section="Pairs",
 )  # fmt: skip

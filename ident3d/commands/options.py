@@ -109,7 +109,10 @@ share("--cond-p", type=float, show_default="3", help="Power p of the conditional
 share("--sigma", help="Width of the conditional; in train κ of vmf is 1/σ, in pairs `none` is no width.")
 share("--kappa", type=float, help="Concentration κ of the conditional vmf.")
 share("--lambda", metavar="Λ",
-      help="Precision Λ of the conditional; mixing also takes one per latent or half (5,25) and, repeated, several.")
+      help="Precision Λ of the conditional, in train 1/σ²; train and mixing also take one per latent or half (5,25) "
+           "and, repeated, two conditionals (mixing: several).")
+share("--hard-lambda", metavar="Λ", type=numbers(), default=(),
+      help="Precision Λ with which each anchor's hard negatives are drawn around it.")
 share("--only", multiple=True, metavar="LATENT", show_default="all",
       help="Latent or group that changes within a pair; repeatable.")
 share("--same-class", is_flag=True, help="Keep each pair within one class.")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ident3d.commands.options import LOSS, Sectioned, interruptible, option, options, settings_of, show
-from ident3d.commands.parameters import StoreOrPath, number_or
+from ident3d.commands.parameters import StoreOrPath, number_or, numbers
 from ident3d.errors import UserError
 from ident3d.machine import untried
 
@@ -26,6 +26,8 @@ from ident3d.machine import untried
     "--cond",
     "--cond-p",
     option("--sigma", default=0.1),
+    option("--lambda", "lambdas", multiple=True, type=numbers()),
+    option("--hard-lambda", "hard"),
     "--only",
     "--same-class",
     "--search",

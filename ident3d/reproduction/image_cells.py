@@ -78,11 +78,10 @@ def estimate(cells: Sequence[Cell[ImageVariant]], base: Path, device: str) -> li
         s, variant = settings_of(cell), cell.variant
         if variant.name not in known:
             known[variant.name] = seconds_per_image(s, variant, device)
-        # A contrastive step encodes both views of every pair.
-        views = 1 if s.supervised else 2
+        # A contrastive step encodes all images of every pair.
         # A run that was interrupted goes on where it stopped, so only the rest is counted.
         done = max((line["step"] for line in read_log(cell.folder)), default=0)
-        hours += max(0, s.steps - done) * s.batch * views * known[variant.name] / 3600
+        hours += max(0, s.steps - done) * s.batch * s.views * known[variant.name] / 3600
     first = f"{images:,} images to render first; `ident3d render --dry-run` says how long that takes."
     rows = f"{len(cells)} rows to do; about {hours:.1f} hours of training for {len(trained)} of them here."
     return [first, rows] if images else [rows]

@@ -231,8 +231,8 @@ def codes_of(
 ) -> NDArray[np.float32]:
     """Return the codes of images by number, in the run's number format."""
     keep_memory()
-    # Statistics of batches mean what they did in training only if the batches are as large: B pairs are 2B images.
-    batch = 2 * run.settings.batch if batch_stats else BATCH
+    # Statistics of batches mean what they did in training only if batches are as large: B pairs are 2B or 3B images.
+    batch = max(2, run.settings.views) * run.settings.batch if batch_stats else BATCH
     where = device_of(device)
     # A run on a GPU may have used fp16, which a CPU does not train or score in.
     dtype = run.dtype if where.type != "cpu" or run.dtype != "fp16" else "fp32"

@@ -14,6 +14,7 @@ from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.loaders.folders.folder import Description, read_description
 from ident3d.training.encoders.image_encoder import Encoder, encoder
 from ident3d.training.encoders.output_spaces import output_space
+from ident3d.training.images.precisions import third_conditional, widths
 from ident3d.training.images.settings import PUBLIC_BOUND, TrainSettings, moving_latents, on_sphere
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.dtype import TYPES
@@ -93,16 +94,18 @@ def new_pairs(settings: TrainSettings, images: ImageDataset) -> PairDataset:
     s = settings
     # On the periodic variant vmf is for the sphere, with a normal on the box.
     both = on_sphere(images.world) and s.cond == "vmf"
+    names, moving = images.world.names, moving_latents(images.world)
     return PairDataset(
         images,
         "normal,vmf" if both else s.cond,
-        s.sigma,
+        widths(s.lambdas[0], names, moving) if s.lambdas else s.sigma,
         s.seed,
         p=s.cond_p or 3.0,
         kappa=1 / s.sigma if both else None,
         only=s.only or None,
         same_class=s.same_class,
         search=s.search,
+        negative=third_conditional(s.lambdas, s.hard, names, moving, s.only),
     )
 
 

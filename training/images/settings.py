@@ -6,6 +6,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from ident3d.errors import UserError, check_known
 from ident3d.latents.distributions.spaces import Sphere, parts_of
 from ident3d.latents.worlds import AnyWorld
+from ident3d.training.images.precisions import check_precisions, complete_precisions
 from ident3d.training.loop.own_object import OwnOr
 from ident3d.training.loop.run_folder import with_new_names
 from ident3d.training.loop.steps import SCHEDULES
@@ -27,6 +28,7 @@ MOST_CODES = 100_000
 BOUND_FASTER = 20
 # The public code's start.
 PUBLIC_BOUND = 1.0
+PRECISIONS = ("lambdas", "hard")
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,6 +36,7 @@ class TrainSettings:
     """The options of `ident3d train` that decide what is learnt. None means what `with_defaults` makes of it.
 
     A box's `bound` may stay None: then its start is found from the pairs, and the run's facts hold it.
+    `lambdas` holds Λ of the conditional, or of two; `hard` is Λ of hard negatives.
     `loss` and `encoder` take a user's own function, class or module as well as a name.
 
     Example:
@@ -46,6 +49,8 @@ class TrainSettings:
     cond: str = "normal"
     cond_p: float | None = None
     sigma: float = 0.1
+    lambdas: tuple[tuple[float, ...], ...] = ()
+    hard: tuple[float, ...] = ()
     loss: OwnOr[str | None] = OwnOr(None)
     model_p: float | None = None
     tau: float = 1.0
@@ -77,14 +82,19 @@ class TrainSettings:
         return shown_settings(self)
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"only": list(self.only)}
+        content = asdict(self) | {"only": list(self.only)}
+        # Not recorded unless they are given: a run's name is made of its record, and they are newer than some runs.
+        return {name: value for name, value in content.items() if value or name not in PRECISIONS}
 
     @classmethod
     def from_dict(cls, recorded: dict[str, Any]) -> "TrainSettings":
         """Return the settings that a run recorded, complete. Raise TypeError for anything else."""
-        settings = cls(**with_new_names(recorded) | {"only": tuple(map(str, recorded["only"]))})
+        lists: dict[str, Any] = {"only": tuple(map(str, recorded["only"]))}
+        lists["lambdas"] = tuple(tuple(map(float, values)) for values in recorded.get("lambdas", ()))
+        lists["hard"] = tuple(map(float, recorded.get("hard", ())))
+        settings = cls(**with_new_names(recorded) | lists)
         # JSON has one kind of number, so an int is accepted for a float, and never the other way round.
-        for name, hint in (get_type_hints(cls) | {"only": tuple}).items():
+        for name, hint in (get_type_hints(cls) | dict.fromkeys(lists, tuple)).items():
             given, kind = getattr(settings, name), get_args(hint)[0] if get_origin(hint) is OwnOr else hint
             if not isinstance(float(given) if type(given) is int and isinstance(0.0, kind) else given, kind):
                 raise TypeError(f"{name} is {given!r}")
@@ -100,6 +110,11 @@ class TrainSettings:
     def images_alone(self) -> bool:
         """Whether a batch holds single images and no pairs."""
         return self.supervised or self.cond == "augment"
+
+    @property
+    def views(self) -> int:
+        """Images that the encoder sees of each anchor: a pair has a third with hard negatives or two conditionals."""
+        return 1 if self.supervised else 3 if self.hard or len(self.lambdas) > 1 else 2
 
 
 def with_defaults(settings: TrainSettings, world: AnyWorld, stored_size: int, images: int) -> TrainSettings:
@@ -133,8 +148,11 @@ def with_defaults(settings: TrainSettings, world: AnyWorld, stored_size: int, im
         raise UserError("These images have no latents that vary: give --dim and, as pairs, --cond augment.")
     if s.supervised and s.dim not in (None, moving):
         raise UserError(f"Supervised codes are the {moving} latents that vary, so --dim cannot be {s.dim}.")
+    lambdas, hard = complete_precisions(s.lambdas, s.hard, sigma=s.sigma, loss=loss, latents=moving)
     return replace(
         s,
+        lambdas=lambdas,
+        hard=hard,
         size=size,
         space=space,
         loss=loss,
@@ -158,9 +176,11 @@ def usual_space(s: TrainSettings, world: AnyWorld) -> str:
 
 
 def usual_loss(s: TrainSettings, space: str) -> str:
-    """Return the loss if none is named: SimCLR's for augmentations, else the papers' for the space."""
+    """Return the loss if none is named: SimCLR's for augmentations, else the papers' for the pairs and the space."""
     if s.supervised:
         return "mse"
+    if s.lambdas:
+        return "aninfonce"
     if s.cond == "augment":
         return "simclr"
     return "infonce" if space == "sphere" else "delta"
@@ -173,6 +193,10 @@ def check_conditional(s: TrainSettings, world: AnyWorld) -> None:
     if s.cond == "vmf" and not on_sphere(world):
         others = ", ".join(name for name in VIEWS if name != "vmf")
         raise UserError(f"--cond vmf is for the sphere of 3dident-periodic; these latents take {others}.")
+    check_precisions(
+        bool(s.lambdas or s.hard), cond="supervised" if s.supervised else s.cond, sigma=s.sigma,
+        usual_sigma=TrainSettings.sigma, sphere=on_sphere(world), lambdas=bool(s.lambdas),
+    )  # fmt: skip
     if s.cond_p is not None and s.cond != "gennorm":
         raise UserError(f"--cond-p is the power of --cond gennorm, not of {s.cond}.")
 

@@ -30,6 +30,7 @@ from ident3d.training.loop.dtype import check_dtype, choose_dtype
 from ident3d.training.loop.own_code import own_digests
 from ident3d.training.loop.run_folder import held_folder, usual_folder
 from ident3d.training.losses.objective import Objective
+from ident3d.training.losses.third_view import HardNegative, TwoConditionals
 from ident3d.training.views.choice import augmentation
 from ident3d.training.views.pixels import Pixels
 from ident3d.training.views.views import MakeViews, augmented_views, image_views, pair_views
@@ -64,7 +65,7 @@ class Parts:
     generator: torch.Generator
     model: Encoder
     network: nn.Module
-    objective: Objective
+    objective: Objective | HardNegative | TwoConditionals
     optimiser: torch.optim.Optimizer
     rates: list[float]
     scaler: torch.amp.GradScaler
@@ -122,7 +123,6 @@ def build(request: TrainingRequest, here: Rank, workers: int | None) -> Parts:
     """Return the parts of a run at its first step. Nothing is written."""
     s, device, images = request.settings, here.device, request.images
     assert s.loss is not None
-    assert s.dim is not None
     pixels = Pixels(images.mean, images.std, s.size)
     # For augmentations. Each step seeds it anew.
     generator = torch.Generator()
@@ -135,10 +135,7 @@ def build(request: TrainingRequest, here: Rank, workers: int | None) -> Parts:
     box = best_of(request, pairs)
     bound = box.start if box and s.bound is None else s.bound
     model = on_device(new_encoder(replace(s, bound=bound), images.world, pixels.channels), device)
-    objective = Objective(
-        s.loss, s.dim, space=str(s.space), p=s.model_p, tau=s.tau, alpha=s.alpha, negatives=str(s.negatives),
-        seed=s.seed,
-    ).to(device)  # fmt: skip
+    objective = objective_of(s).to(device)
     # A bound may need a higher rate than weights: it has a longer way to go.
     rates: dict[type[nn.Module], float] = {OutputSpace: s.space_lr} if s.space_lr else {}
     groups = parameter_groups(model, s.lr, rates)
@@ -167,6 +164,19 @@ def build(request: TrainingRequest, here: Rank, workers: int | None) -> Parts:
         rates=[group["lr"] for group in groups],
         scaler=torch.amp.GradScaler(device.type, enabled=run.dtype == "fp16"),
     )
+
+
+def objective_of(s: TrainSettings) -> Objective | HardNegative | TwoConditionals:
+    """Return what complete settings minimise, as it is at the first step."""
+    assert s.loss is not None
+    assert s.dim is not None
+    make = partial(
+        Objective, s.loss, s.dim, space=str(s.space), p=s.model_p, tau=s.tau, alpha=s.alpha, negatives=str(s.negatives),
+        seed=s.seed,
+    )  # fmt: skip
+    if s.hard:
+        return HardNegative(make())
+    return TwoConditionals(make(), make()) if len(s.lambdas) > 1 else make()
 
 
 def best_of(request: TrainingRequest, pairs: PairDataset | None) -> BestBox | None:

@@ -117,7 +117,8 @@ def train(
             figures = step.figures()
             log.record(step.done, s.batch, {"lr": rate, **figures, **space_facts(work)})
             lines.append({"step": step.done, **figures})
-            if work.box and not said and (reached := plateau(lines, work.box)):
+            # The loss of three views is another one than that of the best box.
+            if work.box and s.views == 2 and not said and (reached := plateau(lines, work.box)):
                 said = True
                 log.note(advice(reached, work.box, s))
             if to_save and here.first:
@@ -169,15 +170,18 @@ def endless(loader: Any) -> Iterator[Any]:
         yield from loader
 
 
-def space_facts(work: Parts) -> dict[str, float]:
+def space_facts(work: Parts) -> dict[str, Any]:
     """Return the mean bound and radius of the output space, and the range of Λ̂, if there are any."""
-    facts: dict[str, float] = {}
+    facts: dict[str, Any] = {}
     for part in work.model.space.modules():
         if isinstance(part, Box):
             facts["bound"] = round(float(part.widths().mean()), 5)
         elif isinstance(part, Sphere):
             facts["radius"] = round(float(part.radius), 5)
-    if work.objective.precision is not None:
-        diagonal = work.objective.precision().detach()
-        facts |= {"precision_min": float(diagonal.min()), "precision_max": float(diagonal.max())}
+    if diagonals := [diagonal.detach() for diagonal in work.objective.diagonals()]:
+        both = torch.cat(diagonals)
+        facts |= {"precision_min": float(both.min()), "precision_max": float(both.max())}
+        # By code: with two conditionals, those of one are large where those of the other are small.
+        if len(diagonals) > 1:
+            facts["precision"] = [[round(float(value), 4) for value in row] for row in diagonals]
     return facts

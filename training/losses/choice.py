@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Sequence
 from dataclasses import fields
+from math import isfinite
 from typing import Any, Final
 
 from ident3d.errors import UserError, check_known
@@ -15,6 +16,8 @@ ALPHA: Final = 0.5
 # itself among them, as in the public code.
 NEGATIVES: Final = ("others", "batch")
 WITH_NEGATIVES: Final = ("infonce", "delta")
+# Whose anchors may have a negative of their own, drawn around them.
+WITH_HARD: Final = ("aninfonce", "infonce", "delta")
 
 # Numbers of either trainer's settings, by what they must be. Each trainer has most of them.
 AT_LEAST_ONE: Final = ("batch", "steps", "chunk", "dim", "hard_count")
@@ -104,3 +107,23 @@ def check_seed(seed: int) -> None:
     """Raise UserError if the seed is not a whole number that fits into 63 bits."""
     if not 0 <= seed < 2**63:
         raise UserError(f"--seed is a whole number from 0 to 2**63 - 1, not {seed}.")
+
+
+def check_hard(loss: str, positive: Sequence[float], negative: Sequence[float]) -> None:
+    """Raise UserError if a loss has no hard negatives, or if their Λ⁻ leaves no precision to be learnt."""
+    if loss not in WITH_HARD:
+        raise UserError(f"--hard-lambda is for --loss {', '.join(WITH_HARD)}, not for {loss}.")
+    if loss == "aninfonce" and any(hard >= own for own, hard in zip(positive, negative, strict=True)):
+        raise UserError("--lambda is above --hard-lambda in every dimension, because the best Λ̂ is Λ⁺ - Λ⁻.")
+
+
+def spread_out(option: str, values: Sequence[float], dim: int) -> tuple[float, ...]:
+    """Return one value per dimension. Of k values, if k divides d, each holds for d/k dimensions in turn."""
+    if bad := [value for value in values if not (isfinite(value) and value > 0)]:
+        raise UserError(f"Every value of --{option} is a number above 0, not {bad[0]:g}.")
+    if not values or dim % len(values):
+        raise UserError(
+            f"--{option} takes one value, one for each of the {dim} dimensions, or a number of values that divides "
+            f"{dim}, for blocks of equal size; not {len(values)}."
+        )
+    return tuple(float(value) for value in values for _ in range(dim // len(values)))

@@ -8,11 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from ident3d.errors import UserError
+from ident3d.training.loop.dtype import wide
 from ident3d.training.loop.own_code import by_path, own_code
 from ident3d.training.losses.aninfonce import Precision, an_info_nce
 from ident3d.training.losses.contrastive import alignment_uniformity, delta_contrastive, info_nce, two_view_info_nce
 from ident3d.training.losses.gather import first_row, gather
+from ident3d.training.losses.inputs import own_rows
+from ident3d.training.losses.log_sum import log_sum_dot, log_sum_power
 from ident3d.training.losses.regression import mean_squared_error
+from ident3d.training.losses.similarities import inner, minus_power, minus_quadratic
 
 PairLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
@@ -48,6 +52,7 @@ class Objective(nn.Module):
     ) -> None:
         super().__init__()
         self.name, self.on_sphere = loss, space == "sphere"
+        self.p, self.tau, self.negatives = p or 2.0, tau, negatives
         self.precision: nn.Module | None = None
         self.own: Callable[..., Any] | None = None
         self.pair_loss: PairLoss | None = None
@@ -72,6 +77,27 @@ class Objective(nn.Module):
         joint, row = (gather(z), gather(z_tilde)), first_row(z)
         return an_info_nce(z, z_tilde, self.precision(), joint, first_row=row, normalize=self.on_sphere).mean()
 
+    def similarity(self, a: Tensor, b: Tensor) -> Tensor:
+        """Return s(a, b) of aninfonce, infonce or delta, for negatives of each anchor's own."""
+        if self.precision is not None:
+            return minus_quadratic(a, b, self.precision())
+        return inner(a, b) / self.tau if self.name == "infonce" else minus_power(a, b, self.p) / self.tau
+
+    def log_sum(self, z: Tensor) -> Tensor:
+        """Return log Σ_j exp s(z_i, z_j) (B,) over the negatives that all anchors share, with the same s."""
+        joint = gather(z)
+        # AnInfoNCE never has an anchor among its own negatives.
+        itself = own_rows(z, joint, first_row(z)) if self.negatives == "others" or self.precision is not None else None
+        if self.name == "infonce":
+            return log_sum_dot(z / self.tau, joint, skip=itself)
+        p = 2.0 if self.precision is not None else self.p
+        scale = self.tau ** (-1 / p) if self.precision is None else (self.precision() / 2).sqrt()
+        return log_sum_power(wide(z) * scale, wide(joint) * scale, p, skip=itself)
+
+    def diagonals(self) -> list[Tensor]:
+        """Return Λ̂ (d,), in a list that is empty if the loss has none."""
+        return [] if self.precision is None else [self.precision()]
+
     def of_own(self, codes: Tensor, *given: Tensor) -> Tensor:
         """Return the value of a user's own loss, which must depend on the codes."""
         assert self.own is not None
@@ -84,6 +110,12 @@ class Objective(nn.Module):
         if codes.requires_grad and not value.requires_grad and torch.is_grad_enabled():
             raise UserError(f"The loss {self.name!r} has no gradient: its value does not depend on the codes.")
         return value
+
+
+def of_pair(member: nn.Module, z: Tensor, z_tilde: Tensor) -> Tensor:
+    """Return a member's loss of codes (B, d) and (B, d), a scalar."""
+    value: Tensor = member(torch.cat([z, z_tilde]), ())
+    return value
 
 
 def own_loss(path: str) -> Callable[..., Any]:

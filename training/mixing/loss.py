@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from functools import partial
 
-import torch
 from torch import Tensor, nn
 
 from ident3d.training.losses.contrastive import ensemble, hard_negatives
-from ident3d.training.losses.objective import Objective
-from ident3d.training.losses.similarities import inner, minus_power, minus_quadratic
+from ident3d.training.losses.objective import Objective, of_pair
 from ident3d.training.mixing.settings import MixingSettings
 
 
@@ -35,26 +33,18 @@ class MixingLoss(nn.Module):
         if s.hard:
             z, z_tilde, negatives = codes
             own = negatives.reshape(len(z), s.hard_count, -1)
-            return hard_negatives(z, z_tilde, own, self.similarity).mean()
+            return hard_negatives(z, z_tilde, own, self.first.similarity).mean()
         # The sampler gives z and z̃ of each process in turn.
         pairs = list(zip(codes[::2], codes[1::2], strict=True))
         losses = [partial(of_pair, member) for member in self.members]
         return ensemble(losses, pairs)
 
-    def similarity(self, a: Tensor, b: Tensor) -> Tensor:
-        """Return s(a, b) of the loss, for hard negatives."""
-        s = self.settings
-        if s.loss == "aninfonce":
-            return minus_quadratic(a, b, self.diagonals()[0])
-        return inner(a, b) / s.tau if s.loss == "infonce" else minus_power(a, b, s.model_p or 2.0) / s.tau
+    @property
+    def first(self) -> Objective:
+        member = self.members[0]
+        assert isinstance(member, Objective)
+        return member
 
     def diagonals(self) -> list[Tensor]:
         """Return Λ̂ (d,) of every process; an empty list if the loss has none."""
-        members = (member for member in self.members if isinstance(member, Objective))
-        return [member.precision() for member in members if member.precision is not None]
-
-
-def of_pair(member: nn.Module, z: Tensor, z_tilde: Tensor) -> Tensor:
-    """Return a member's loss of codes (B, d) and (B, d), a scalar."""
-    value: Tensor = member(torch.cat([z, z_tilde]), ())
-    return value
+        return [diagonal for member in self.members if isinstance(member, Objective) for diagonal in member.diagonals()]

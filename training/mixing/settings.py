@@ -1,8 +1,6 @@
 """Settings of a run on mixed latents: one frozen record, completed and checked before anything starts."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from math import isfinite
 from typing import Any, Final
 
 from ident3d.errors import UserError, check_known, unknown
@@ -15,10 +13,12 @@ from ident3d.training.loop.run_folder import with_new_names
 from ident3d.training.loop.steps import SCHEDULES
 from ident3d.training.losses.choice import (
     ALPHA,
+    check_hard,
     check_loss,
     check_ranges,
     power_of,
     shown_settings,
+    spread_out,
     usual_negatives,
 )
 
@@ -159,10 +159,7 @@ def check_lambdas(s: MixingSettings, loss: str) -> None:
         raise UserError("--loss aninfonce learns the Λ that --lambda draws pairs with; give one.")
     if not s.hard:
         return
-    if loss not in ("aninfonce", "infonce", "delta"):
-        raise UserError(f"--hard-lambda is for --loss aninfonce, infonce or delta, not for {loss}.")
-    if loss == "aninfonce" and any(hard >= own for own, hard in zip(s.lambdas[0], s.hard, strict=True)):
-        raise UserError("--lambda is above --hard-lambda in every dimension, because the best Λ̂ is Λ⁺ - Λ⁻.")
+    check_hard(loss, s.lambdas[0], s.hard)
     if s.negatives not in (None, "batch"):
         raise UserError(f"--negatives {s.negatives} does not go with --hard-lambda, which draws its own negatives.")
 
@@ -183,18 +180,6 @@ def check_used(s: MixingSettings) -> None:
                 f"--{name.replace('_', '-')} is for {where}; here the marginal is {s.marginal}, the conditional "
                 f"{s.cond}, the output space {s.space}, the loss {s.loss}."
             )
-
-
-def spread_out(option: str, values: Sequence[float], dim: int) -> tuple[float, ...]:
-    """Return one value per dimension. Of k values, if k divides d, each holds for d/k dimensions in turn."""
-    if bad := [value for value in values if not (isfinite(value) and value > 0)]:
-        raise UserError(f"Every value of --{option} is a number above 0, not {bad[0]:g}.")
-    if not values or dim % len(values):
-        raise UserError(
-            f"--{option} takes one value, one for each of the {dim} dimensions, or a number of values that divides "
-            f"{dim}, for blocks of equal size; not {len(values)}."
-        )
-    return tuple(float(value) for value in values for _ in range(dim // len(values)))
 
 
 def fits(kind: str, name: str | None, space: str, known: dict[str, tuple[str, ...]]) -> None:

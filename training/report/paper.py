@@ -33,7 +33,7 @@ def paper_row(settings: TrainSettings, world: AnyWorld | None = None) -> Row | N
     """Return the row of Table 4 that a run's settings are an instance of, if there is one and it shows 3DIdent."""
     usual_loss = settings.loss in (None, "delta", "infonce", "simclr", "mse") and settings.model_p in (None, 2.0)
     other_world = world is not None and not (isinstance(world, World) and world.scene == "3dident")
-    if settings.only or settings.same_class or not usual_loss or other_world:
+    if settings.only or settings.same_class or settings.lambdas or settings.hard or not usual_loss or other_world:
         return None
     for row in TABLE4.rows:
         plain = TrainSettings(**row.change or {})

@@ -22,7 +22,7 @@ from ident3d.training.loop.log_file import read_log
 from ident3d.training.report.advice import what_next
 from ident3d.training.report.charts import curve, heat_map, line_chart, scatter
 from ident3d.training.report.explained import chance, docs_link, meaning
-from ident3d.training.report.gallery import neighbour_rows, pair_rows, walk_rows
+from ident3d.training.report.gallery import neighbour_rows, pair_rows, row, walk_rows
 from ident3d.training.report.paper import comparison, other_than_paper, paper_row
 from ident3d.training.report.scored import Scored, read_scored, scored_of
 from ident3d.training.report.tables import duration, html_table, number, paper_figure, score_table, sentences, tiles
@@ -67,6 +67,7 @@ def run_sections(run: Run, scored: Scored | None, log: Sequence[dict[str, Any]],
         shows_section(run, scored, log, drawn),
         score_section(run, scored),
         after_scores,
+        precision_section(run, scored, log),
         *code_sections(scored),
         pairs_section(run, drawn),
         settings_section(run),
@@ -93,7 +94,8 @@ def attainable(run: Run) -> dict[str, float | None]:
 
 def shows_section(run: Run, scored: Scored | None, log: Sequence[dict[str, Any]], drawn: DrawnPairs | None) -> str:
     """Return what the run shows and what to try next, with links to where more is explained."""
-    best = BestBox.from_dict(run.facts.get("best_box"))
+    # The least loss that a run recorded is that of pairs.
+    best = BestBox.from_dict(run.facts.get("best_box")) if run.settings.views == 2 else None
     scores = scored.scores if scored else None
     found = what_next(run.settings, log, scores, attainable(run), drawn.ratios() if drawn else {}, best)
     pages = [("tutorial", "how to read this page"), ("which-score", "which score answers what"),
@@ -204,6 +206,30 @@ def latent_section(run: Run, scores: dict[str, Any]) -> str:
     )
 
 
+def precision_section(run: Run, scored: Scored | None, log: Sequence[dict[str, Any]]) -> str:
+    """Return Λ̂ of both conditionals by code, beside Λ of the latent that the code is matched with."""
+    rows = log[-1].get("precision") if log else None
+    lambdas = run.settings.lambdas
+    if not isinstance(rows, list) or len(rows) != len(lambdas) or any(len(row) != run.settings.dim for row in rows):
+        return ""
+    found = scored.scores.get("matching") if scored else None
+    matching = found.get("assignment") if isinstance(found, dict) else None
+    assigned = zip(matching if isinstance(matching, list) else [], range(len(run.latents)), strict=False)
+    latents = {k: i for k, i in assigned if isinstance(k, int)}
+    lines = []
+    for k, ours in enumerate(zip(*rows, strict=True)):
+        i = latents.get(k)
+        asked = ["–" if i is None else f"{own[i]:g}" for own in lambdas]
+        cells = [cell for pair in zip(asked, (f"{value:.3g}" for value in ours), strict=True) for cell in pair]
+        lines.append([f"h{k}", "–" if i is None else run.latents[i], *cells])
+    why = (
+        "Where Λ is large, the latent hardly varies within a pair, and Λ̂ should be large too. Λ̂ is in units of the "
+        "codes, Λ in those of the latents, so that only their order compares."
+    )
+    heads = ["code", "matched latent", "Λ, first", "Λ̂", "Λ, second", "Λ̂"]
+    return f"<h2>Λ̂ of both conditionals</h2><p class='soft'>{why}</p>{html_table(heads, lines)}"
+
+
 def code_sections(scored: Scored | None) -> list[str]:
     """Return correlations and clouds of latents and codes, walks along codes, and neighbours in code space."""
     if scored is None or scored.codes is None or scored.images is None:
@@ -243,9 +269,13 @@ def pairs_section(run: Run, drawn: DrawnPairs | None) -> str:
         for name, (asked, realised) in drawn.widths.items()
         if name in run.latents
     ]
+    third, also = "", drawn.pairs.negative
+    if also is not None:
+        third = row(drawn.images, also[some], "hard negative z⁻" if run.settings.hard else "positive of the second Λ")
     return (
         "<h2>Training pairs</h2>"
         + pair_rows(drawn.images, drawn.pairs.anchor[some], drawn.pairs.positive[some])
+        + third
         + "<p class='soft'>Mean |z̃ - z| of a latent in a pair. The positive is the image nearest to what was drawn, so "
         f"pairs of few images are wider than asked for. {WIDTH_PAIRS:,} pairs.</p>"
         + html_table(["latent", "asked for", "as it turned out", "ratio"], rows)

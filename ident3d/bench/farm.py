@@ -76,13 +76,13 @@ def bench_farm(
 
 def embedded(recipe: Recipe, workers: int, images: int) -> FarmRun:
     """Measure the farm as `render` starts it on one machine."""
-    return measure(recipe, workers, images, Cluster(), ())
+    return measure_farm(recipe, workers, images, Cluster(), ())
 
 
 def of_a_scheduler(recipe: Recipe, workers: int, images: int) -> FarmRun:
     """Measure the farm on the workers of a separate scheduler."""
     with served(workers) as there:
-        run = measure(recipe, workers, images, Cluster(scheduler=there.address), (there.scheduler, *there.nannies))
+        run = measure_farm(recipe, workers, images, Cluster(scheduler=there.address), (there.scheduler, *there.nannies))
     return replace(run, kind="of a scheduler")
 
 
@@ -91,7 +91,7 @@ def shard_images(images: int) -> int:
     return min(50, max(5, images // 5))
 
 
-def measure(recipe: Recipe, workers: int, images: int, cluster: Cluster, elsewhere: Sequence[int]) -> FarmRun:
+def measure_farm(recipe: Recipe, workers: int, images: int, cluster: Cluster, elsewhere: Sequence[int]) -> FarmRun:
     """Run the farm once into a scratch folder; `elsewhere` are its processes that are no children of this one."""
     total = workers * images
     # After a tenth, half and all of the images: a leak would show as growth between the last two.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ident3d.bench.loading import MEMORY, Rate, WayToLoad, measure
+from ident3d.bench.loading import MEMORY, Rate, WayToLoad, measure_way
 from ident3d.bench.measure import Column, in_own_process, table
 from ident3d.bench.opening import Opening, measure_opening
 from ident3d.bench.search import SearchCost, measure_searches
@@ -98,7 +98,7 @@ def bench_loader(
         folder = Path(scratch)
         write_pictures(data, folder / "png")
         rates = tuple(
-            in_own_process(measure, str(data.parts[0].path), str(folder / "png"), v, batch, batches) for v in WAYS
+            in_own_process(measure_way, str(data.parts[0].path), str(folder / "png"), v, batch, batches) for v in WAYS
         )
         searches = measure_searches(search_images, folder) if search_images else ()
         openings = measure_opening(data, opening_images, batch, folder) if opening_images else ()

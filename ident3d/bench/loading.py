@@ -49,7 +49,7 @@ class Rate:
     goal: float | None
 
 
-def measure(path: str, pictures: str, variant: WayToLoad, batch: int, batches: int) -> Rate:
+def measure_way(path: str, pictures: str, variant: WayToLoad, batch: int, batches: int) -> Rate:
     """Measure one variant in this process: first its memory, which also warms it up, then its time."""
     import torch
 

@@ -79,14 +79,14 @@ def bench_losses(*, pairs: int = 4096, dim: int = 10, threads: int = 1, repeats:
     with progress_bar(len(LOSSES), "losses") as bar:
         for name in LOSSES:
             plain, ours = (
-                in_own_process(measure, form, name == "InfoNCE", pairs, dim, threads, repeats) for form in LOSSES[name]
+                in_own_process(cost_of, form, name == "InfoNCE", pairs, dim, threads, repeats) for form in LOSSES[name]
             )
             costs[name] = plain, ours
             bar.update()
     return LossBench(pairs, dim, threads, costs)
 
 
-def measure(loss: Loss, on_sphere: bool, pairs: int, dim: int, threads: int = 1, repeats: int = 1) -> Cost:
+def cost_of(loss: Loss, on_sphere: bool, pairs: int, dim: int, threads: int = 1, repeats: int = 1) -> Cost:
     """Measure one form in this process: the fastest of `repeats`."""
     generator = torch.Generator().manual_seed(0)
     # Pairs as close as a trained encoder makes them.

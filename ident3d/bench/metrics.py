@@ -39,7 +39,7 @@ class ScoreCost:
     ratio: Annotated[float, Shown("ratio", ".3g")]
 
 
-def figures(shrink: int = 1) -> Iterator[ScoreCost]:
+def score_costs(shrink: int = 1) -> Iterator[ScoreCost]:
     """Yield each figure as it is measured; `shrink` divides the rows, to try the benchmark out."""
     z, h = _mixture(100_000 // shrink)
     yield _figure(

@@ -37,7 +37,7 @@ def served(workers: int) -> Iterator[Served]:
         pages = ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
         words = ["scheduler", "--host", "tcp://127.0.0.1:0", "--scheduler-file", str(file), *pages]
         worker = ["worker", "--scheduler-file", str(file), "--nthreads", "1", "--resources", "GPU=1", *pages]
-        started = [begin(words, folder), *(begin(worker, folder) for _ in range(workers))]
+        started = [start_dask(words, folder), *(start_dask(worker, folder) for _ in range(workers))]
         try:
             end = time.monotonic() + START_SECONDS
             while not file.exists():
@@ -55,7 +55,7 @@ def served(workers: int) -> Iterator[Served]:
                     process.wait()
 
 
-def begin(words: list[str], folder: str) -> "subprocess.Popen[bytes]":
+def start_dask(words: list[str], folder: str) -> "subprocess.Popen[bytes]":
     command, surroundings = [sys.executable, "-m", "dask", *words], os.environ | {"DASK_TEMPORARY_DIRECTORY": folder}
     return subprocess.Popen(command, env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 

@@ -14,7 +14,7 @@ from ident3d.bench.measure import Shown, least_cpu_seconds, table
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.pair_dataset import world_conditional
-from ident3d.loaders.pairs.index_cache import build, load, stamped
+from ident3d.loaders.pairs.index_cache import build_index, load_index, stamped
 from ident3d.loaders.pairs.sampler import PairSampler
 from ident3d.loaders.pairs.search import IVF, IVF_NEEDS, SEARCHES, Neighbours
 
@@ -71,14 +71,14 @@ def measure_searches(images: int, scratch: Path) -> tuple[SearchCost, ...]:
         start = time.perf_counter()
         # The cache is left out, since it may hold this index already.
         if search == "ivf":
-            index = build(latents, IVF)
+            index = build_index(latents, IVF)
         else:
             neighbours.build()
         build_seconds = time.perf_counter() - start
         if search == "ivf":
             (scratch / "index").write_bytes(stamped(index))
             start = time.perf_counter()
-            load(scratch / "index")
+            load_index(scratch / "index")
             load_seconds = time.perf_counter() - start
         for name, pairs in drawn.items():
             find = partial(neighbours.find, pairs.drawn, other_than=pairs.anchor)

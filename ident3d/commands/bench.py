@@ -92,10 +92,10 @@ def metrics(shrink: int, as_json: bool) -> None:
     from tqdm import tqdm
 
     from ident3d.bench.measure import table
-    from ident3d.bench.metrics import figures
+    from ident3d.bench.metrics import score_costs
 
     # disable=None: no bar if standard error is not a terminal.
-    measured = list(tqdm(figures(shrink), unit="figure", disable=None))
+    measured = list(tqdm(score_costs(shrink), unit="figure", disable=None))
     show([asdict(figure) for figure in measured], as_json, table(measured, style="simple"))
 
 

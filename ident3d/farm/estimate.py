@@ -11,7 +11,7 @@ from ident3d.farm.render_shard import trial
 from ident3d.farm.request import make_request
 from ident3d.loaders.folders.folder import is_dataset
 from ident3d.loaders.folders.lifecycle import target_description
-from ident3d.loaders.folders.store_transfer import local_copy
+from ident3d.loaders.folders.store_transfer import working_copy
 from ident3d.loaders.format.latents_source import LATENTS_FILE
 from ident3d.loaders.stores.store import Store
 from ident3d.machine import free_bytes
@@ -71,7 +71,7 @@ def estimate(
     request = make_request(n, recipe, out=out, root=root, latents=latents, workers=workers)
     done = 0
     if is_dataset(request.path) and not fresh:
-        with local_copy(request.path) as path:
+        with working_copy(request.path) as path:
             # A folder of other settings is refused here, as `render` would refuse it.
             _, entries = target_description(path, request.settings, request.n, None)
             done = sum(entry.count for entry in entries)

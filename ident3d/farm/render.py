@@ -119,7 +119,7 @@ def render(
                 output.remake_lost(description, entries, mesh_credits(request.recipe.world.drawn_classes), lost)
             return Rendered(request.path, request.n, 0, time.perf_counter() - clock, complete=True)
         try:
-            result = run(request, cluster, output, description, plan(description, entries), show_progress)
+            result = render_jobs(request, cluster, output, description, plan(description, entries), show_progress)
         except Unreachable:
             if not existed and not entries:
                 # This run wrote the description, and there is nothing else.
@@ -145,7 +145,7 @@ class RunResult:
     failures: list[JobFailed]
 
 
-def run(
+def render_jobs(
     request: RenderRequest,
     cluster: Cluster,
     output: FolderOutput,

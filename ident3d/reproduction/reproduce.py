@@ -52,7 +52,7 @@ def reproduce(
     base = data_root(root)
     own = f"{experiment.name}-{profile}{'-validation' if validation else ''}"
     folder = Path(out) if out else base / "reproduce" / own
-    cells = plan(experiment, profile, folder, rows=rows, seeds=seeds, variants=variants)
+    cells = plan_cells(experiment, profile, folder, rows=rows, seeds=seeds, variants=variants)
     check_finished(experiment, profile, folder)
     cells = [cell for cell in cells if not cell.done]
     # Both generators start nothing before the loop below asks for their first event.
@@ -127,7 +127,7 @@ def check_finished(experiment: Experiment, profile: str, folder: Path) -> None:
             )
 
 
-def plan(
+def plan_cells(
     experiment: Experiment,
     profile: str,
     folder: Path,

@@ -34,7 +34,7 @@ class Record:
     terms: str
 
 
-class Mesh(NamedTuple):
+class CachedMesh(NamedTuple):
     """A class's mesh and what is known of it."""
 
     vertices: NDArray[np.float32]  # (V, 3)
@@ -82,7 +82,7 @@ def mesh_sha256(mesh: NormalMesh) -> str:
     return digest.hexdigest()
 
 
-def load_mesh(name: str) -> Mesh:
+def load_mesh(name: str) -> CachedMesh:
     """Return a class's mesh from the cache, its hash checked. UserError names the command that brings it."""
     record = cached_meshes().get(name)
     if record is None:
@@ -97,7 +97,7 @@ def load_mesh(name: str) -> Mesh:
     kinds = mesh.vertices.dtype == np.float32 and mesh.faces.dtype == np.int32
     if not kinds or mesh_sha256(mesh) != record.sha256:
         raise UserError(f"The mesh {path} does not match its hash; delete it, and {_AGAIN}.")
-    return Mesh(*mesh, record)
+    return CachedMesh(*mesh, record)
 
 
 def store(name: str, mesh: NormalMesh, *, origin: str, terms: str) -> Record:

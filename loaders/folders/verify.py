@@ -21,7 +21,7 @@ from ident3d.loaders.folders.repair import (
     repair_store,
     told,
 )
-from ident3d.loaders.folders.store_transfer import local_copy
+from ident3d.loaders.folders.store_transfer import working_copy
 from ident3d.loaders.format.files import remove_partial_files, sha256
 from ident3d.loaders.format.inside import NotPlain, folder_at, read_plain
 from ident3d.loaders.format.latents_source import LATENTS_FILE, copy_is_sound, world_of
@@ -88,7 +88,7 @@ def verify(path: Path | str, *, repair: bool = False, delete: bool = False, show
             raise UserError(f"{where} is not a dataset folder.")
         refuse_linked_shards(where, reading=not repair)
     holding = lease_on_store(where) if isinstance(where, Store) else lease(where)
-    with holding if repair else nullcontext() as held, local_copy(where, SMALL_FILES) as folder:
+    with holding if repair else nullcontext() as held, working_copy(where, SMALL_FILES) as folder:
         findings, good, missing = inspect(where, folder, show_progress)
         done = list[str]()
         if held:

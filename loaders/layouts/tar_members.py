@@ -113,7 +113,7 @@ def in_tar(source: Path, wanted: Callable[[str], bool]) -> dict[str, ByteRange]:
                 place = ByteRange(source, member.offset_data, checked_size(name, member.size))
                 if place.offset + place.size > whole:
                     raise UserError(f"{source} is cut short: {member.name} lies beyond its end.")
-                enter(found, name, place)
+                enter_member(found, name, place)
         end = ByteRange(source, archive.offset, tarfile.BLOCKSIZE)
     # tarfile takes a damaged header for the end of the archive. A real end is a block of zeros.
     if end.read().strip(b"\0"):
@@ -134,7 +134,7 @@ def unpacked(source: Path, wanted: Callable[[str], bool], scratch: Path, show_pr
         for member in safe_members(archive):
             is_wanted = wanted(name := plain_name(member))
             if is_wanted:
-                enter(found, name, ByteRange(scratch, out.tell(), checked_size(name, member.size)))
+                enter_member(found, name, ByteRange(scratch, out.tell(), checked_size(name, member.size)))
             # Of all members, because those that are not wanted have to be inflated too.
             if member.offset_data + member.size > most:
                 raise UserError(f"{source} unpacks to more than {most:,} bytes, too much for pictures.")
@@ -181,7 +181,7 @@ def plain_name(member: tarfile.TarInfo) -> str:
     return PurePosixPath(member.name).as_posix()
 
 
-def enter(found: dict[str, ByteRange], name: str, place: ByteRange) -> None:
+def enter_member(found: dict[str, ByteRange], name: str, place: ByteRange) -> None:
     if name in found:
         raise UserError(f"The archive holds {name} twice.")
     found[name] = place

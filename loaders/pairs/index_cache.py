@@ -32,9 +32,9 @@ def cached_path(latents: NDArray[np.float32], factory: str) -> Path:
 def cached_index(latents: NDArray[np.float32], factory: str) -> Any:
     """Return the FAISS index `factory` of the latents. Load it from the cache, or build it and keep it there."""
     path = cached_path(latents, factory)
-    index = load(path)
+    index = load_index(path)
     if index is None:
-        index = build(latents, factory)
+        index = build_index(latents, factory)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, stamped(index))
@@ -43,7 +43,7 @@ def cached_index(latents: NDArray[np.float32], factory: str) -> Any:
     return index
 
 
-def build(latents: NDArray[np.float32], factory: str) -> Any:
+def build_index(latents: NDArray[np.float32], factory: str) -> Any:
     """Train an index on the latents and add all of them."""
     import faiss
 
@@ -60,7 +60,7 @@ def stamped(index: Any) -> bytes:
     return hashlib.sha256(data).digest() + data
 
 
-def load(path: Path) -> Any | None:
+def load_index(path: Path) -> Any | None:
     """Return the index in this file, or None if there is none or its hash does not match."""
     import faiss
 

@@ -18,8 +18,8 @@ from ident3d.loaders.pairs.variates import (
     POSITIVE,
     Columns,
     check_seed,
+    draw_variates,
     repeated,
-    uniforms,
 )
 
 ANCHORS: Final = ("rendered", "marginal")
@@ -100,21 +100,21 @@ class PairSampler:
             raise UserError("Pairs are chosen by a list of whole numbers from 0.")
         # The numbers for all purposes come at once, each purpose its own columns, so that a hard negative that is asked
         # for leaves the anchor and the positive as they were.
-        variates = uniforms(self.seed, numbers)
+        variates = draw_variates(self.seed, numbers)
         if self.marginal:
             anchor = self.nearest_anchor.find(self.marginal.sample(len(numbers), Columns(variates[:, MARGINAL])))
         else:
             anchor = (variates[:, ANCHOR, 0] * len(self.latents)).astype(np.int64)
         z = self.latents[anchor].astype(np.float64)
-        drawn = draw(self.conditional, z, self.seed, numbers, variates, POSITIVE)
+        drawn = draw_positives(self.conditional, z, self.seed, numbers, variates, POSITIVE)
         positive = self.neighbours.find(drawn, other_than=anchor)
         if self.negative is None:
             return Pairs(anchor, positive, None, drawn)
-        away = draw(self.negative, z, self.seed, numbers, variates, NEGATIVE)
+        away = draw_positives(self.negative, z, self.seed, numbers, variates, NEGATIVE)
         return Pairs(anchor, positive, self.neighbours.find(away, other_than=anchor), drawn)
 
 
-def draw(
+def draw_positives(
     conditional: Conditional,
     z: NDArray[np.float64],
     seed: int,

@@ -30,7 +30,7 @@ def check_seed(seed: int) -> int:
     return int(seed)
 
 
-def uniforms(seed: int, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+def draw_variates(seed: int, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return U(0, 1) for each pair and purpose, (pairs, 4, COLUMNS)."""
     # Philox is a function of its counter, so that pair k's words can be had without those before it. Runs of
     # consecutive numbers, as a loader asks for, are one call each.

@@ -196,7 +196,7 @@ def lease_on(place: str, claims: Claims, beat_seconds: float, lapse_seconds: flo
     """Hold the place on which these claims are made. If none can be made there, warn once and go on without a lease."""
     content = json.dumps(this_process() | {"id": secrets.token_hex(16)}).encode()
     try:
-        held = Lease(place, claims, take(place, claims, content, lapse_seconds), content)
+        held = Lease(place, claims, make_claim(place, claims, content, lapse_seconds), content)
     except NoConditionalWrite as error:
         warnings.warn(f"{place} is not guarded against a second writer: {error}.", stacklevel=3)
         yield Lease(place, None, 0, content)
@@ -222,7 +222,7 @@ def lease_on(place: str, claims: Claims, beat_seconds: float, lapse_seconds: flo
             held.release()
 
 
-def take(place: str, claims: Claims, content: bytes, lapse_seconds: float) -> int:
+def make_claim(place: str, claims: Claims, content: bytes, lapse_seconds: float) -> int:
     """Make a claim, remove the lapsed ones, and return its number. If a living process has a claim, raise Busy."""
     for _ in range(ATTEMPTS):
         there = claims.read()

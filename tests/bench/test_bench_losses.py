@@ -3,20 +3,20 @@
 import pytest
 from click.testing import CliRunner
 
-from ident3d.bench.losses import LOSSES, measure
+from ident3d.bench.losses import LOSSES, cost_of
 from ident3d.bench.measure import in_own_process
 from ident3d.cli import main
 
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_both_forms_agree(name: str) -> None:
-    plain, ours = (measure(form, name == "InfoNCE", 200, 10) for form in LOSSES[name])
+    plain, ours = (cost_of(form, name == "InfoNCE", 200, 10) for form in LOSSES[name])
     assert ours.loss == pytest.approx(plain.loss, rel=1e-5)
     assert ours.gradient_norm == pytest.approx(plain.gradient_norm, rel=1e-4)
 
 
 def test_five_times_less_memory() -> None:
-    plain, ours = (in_own_process(measure, form, False, 1500, 10, 1, 1) for form in LOSSES["L_δ, p = 1"])
+    plain, ours = (in_own_process(cost_of, form, False, 1500, 10, 1, 1) for form in LOSSES["L_δ, p = 1"])
     differences = 1500 * 1500 * 10 * 4 / 2**20
     assert plain.peak_mib > 2 * differences
     assert plain.peak_mib > 5 * ours.peak_mib

@@ -18,7 +18,7 @@ from ident3d.errors import UserError
 from ident3d.reproduction.cells import RESULT_FILE
 from ident3d.reproduction.mixing_cells import estimate, processes
 from ident3d.reproduction.mixing_table import changed_settings
-from ident3d.reproduction.reproduce import plan, reproduce
+from ident3d.reproduction.reproduce import plan_cells, reproduce
 from ident3d.reproduction.table import command_of, heads_of
 from ident3d.training.experiments.aninfonce2024 import ANINFONCE_FIG2
 from ident3d.training.experiments.by_name import EXPERIMENTS
@@ -106,7 +106,7 @@ def test_an_empty_table_names_the_command_of_the_whole() -> None:
 
 
 def test_a_short_estimate_is_in_minutes(tmp_path: Path) -> None:
-    cells = plan(SMALL, "tiny", tmp_path, rows=("box-normal-p2",), seeds=(0,), variants=())
+    cells = plan_cells(SMALL, "tiny", tmp_path, rows=("box-normal-p2",), seeds=(0,), variants=())
     assert re.match(r"1 row .*, 1 at a time.* \d\.\d CPU minutes", *estimate(cells, "cpu", 1))
 
 
@@ -223,7 +223,7 @@ def test_settings_that_differ_are_shown() -> None:
 
 
 def test_seeds_and_folders(tmp_path: Path) -> None:
-    cells = plan(TABLE1, "mini", tmp_path, rows=("sphere-normal",), seeds=(0, 4), variants=())
+    cells = plan_cells(TABLE1, "mini", tmp_path, rows=("sphere-normal",), seeds=(0, 4), variants=())
     assert [c.folder.relative_to(tmp_path) for c in cells] == [
         Path("mixing/sphere-normal-seed0"),
         Path("mixing/sphere-normal-seed4"),

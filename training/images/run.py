@@ -19,7 +19,7 @@ from ident3d.training.images.settings import PUBLIC_BOUND, TrainSettings, moving
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.dtype import TYPES
 from ident3d.training.loop.own_object import OwnObject
-from ident3d.training.loop.run_folder import digest, record_of, safe_name, with_new_names, write_record
+from ident3d.training.loop.run_folder import record_of, safe_name, short_hash, with_new_names, write_record
 from ident3d.training.views.pixels import Pixels
 
 KIND = "ident3d-run"
@@ -160,11 +160,11 @@ def trained_encoder(run: Run, own: str | Callable[..., Any] | None = None) -> tu
 def default_name(settings: TrainSettings, data: Path) -> str:
     """Return <dataset>-<views>-<loss>-<space>-<encoder>-seed<seed>-<hash of all settings>."""
     s, views = settings, "supervised" if settings.supervised else settings.cond
-    return safe_name(data.resolve().name, views, s.loss, s.space, s.encoder, f"seed{s.seed}", digest(s.as_dict()))
+    return safe_name(data.resolve().name, views, s.loss, s.space, s.encoder, f"seed{s.seed}", short_hash(s.as_dict()))
 
 
 def old_name(settings: TrainSettings, data: Path) -> str:
     """Return the name that version 0.1 gave a run: <dataset>-<views>-<space>-<hash of all settings>."""
     views = "supervised" if settings.supervised else settings.cond
     # A star is no part of a sensible file name.
-    return f"{data.resolve().name}-{views}-{settings.space}-{digest(settings.as_dict())}".replace("*", "x")
+    return f"{data.resolve().name}-{views}-{settings.space}-{short_hash(settings.as_dict())}".replace("*", "x")

@@ -73,7 +73,7 @@ def usual_folder(base: Path, name: str, old_name: str) -> Path:
     return base / old_name if (base / old_name / RUN_FILE).is_file() else base / name
 
 
-def digest(settings: Mapping[str, Any]) -> str:
+def short_hash(settings: Mapping[str, Any]) -> str:
     """Return the eight hex digits that a run's default folder name ends with."""
     # The old names are hashed. So --resume finds a run that version 0.1 began under its default name.
     named = {OLD_NAMES.get(name, name): value for name, value in settings.items()}

@@ -12,7 +12,7 @@ from ident3d.loaders.stores.lease import Lease
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.devices import circumstances
 from ident3d.training.loop.own_code import own_digests
-from ident3d.training.loop.run_folder import digest, held_folder, record_of, safe_name, write_record
+from ident3d.training.loop.run_folder import held_folder, record_of, safe_name, short_hash, write_record
 from ident3d.training.mixing.settings import MixingSettings
 
 KIND = "ident3d-mixing"
@@ -53,9 +53,9 @@ def recorded_own_code(path: Path) -> object:
 def default_name(s: MixingSettings) -> str:
     """Return <latent space>-<conditional>-<loss>-<model space>-<encoder>-seed<seed>-<hash of all settings>."""
     views = "supervised" if s.supervised else s.cond
-    return safe_name(s.latent_space, views, s.loss, s.space, s.encoder, f"seed{s.seed}", digest(s.as_dict()))
+    return safe_name(s.latent_space, views, s.loss, s.space, s.encoder, f"seed{s.seed}", short_hash(s.as_dict()))
 
 
 def old_name(s: MixingSettings) -> str:
     """Return the name of version 0.1: <latent space>-<conditional>-<model space>-<hash of all settings>."""
-    return f"{s.latent_space}-{'supervised' if s.supervised else s.cond}-{s.space}-{digest(s.as_dict())}"
+    return f"{s.latent_space}-{'supervised' if s.supervised else s.cond}-{s.space}-{short_hash(s.as_dict())}"

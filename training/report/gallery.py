@@ -18,7 +18,7 @@ Codes = NDArray[np.float64]
 Numbers: TypeAlias = Sequence[int] | NDArray[np.int64]
 
 
-def picture(pixels: NDArray[np.uint8], title: str = "") -> str:
+def data_picture(pixels: NDArray[np.uint8], title: str = "") -> str:
     """Return an image as a data address, no larger than it is shown."""
     image = picture_of(pixels)
     if image.width > SIDE:
@@ -33,7 +33,7 @@ def row(images: ImageDataset, numbers: Numbers, title: str, titles: Sequence[str
     """Return a row of images by number, with a title each that shows under the pointer."""
     pixels = images.images(np.asarray(numbers))
     names = titles or [f"image {number}" for number in numbers]
-    shown = "".join(picture(one, name) for one, name in zip(pixels, names, strict=True))
+    shown = "".join(data_picture(one, name) for one, name in zip(pixels, names, strict=True))
     return f'<div class="row"><span>{escape(title)}</span><div>{shown}</div></div>'
 
 

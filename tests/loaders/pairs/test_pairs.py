@@ -14,7 +14,7 @@ from ident3d.latents.distributions import by_name as choose
 from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.loaders.pairs import index_cache, search
 from ident3d.loaders.pairs.sampler import PairSampler
-from ident3d.loaders.pairs.variates import permutation, uniforms
+from ident3d.loaders.pairs.variates import draw_variates, permutation
 
 DIM = 10
 
@@ -123,7 +123,7 @@ def test_the_papers_index_finds_most_neighbours_and_is_cached(cache: Path) -> No
     again = PairSampler(latents, cond, search="ivf")
     np.testing.assert_array_equal(again.pairs(np.arange(1000)).positive, found)
     path.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))  # FAISS must never see this
-    assert index_cache.load(path) is None
+    assert index_cache.load_index(path) is None
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(again)).pairs(np.arange(1000)).positive, found)
     assert path.read_bytes() == good
 
@@ -144,11 +144,11 @@ def test_images_with_equal_latents_pair_with_each_other() -> None:
 
 
 def test_variates_of_different_pairs_purposes_and_seeds_are_independent() -> None:
-    u = uniforms(0, np.arange(4000)).reshape(4000, -1)
+    u = draw_variates(0, np.arange(4000)).reshape(4000, -1)
     assert stats.kstest(u.ravel(), "uniform").pvalue > 1e-4
     correlations = np.corrcoef(np.column_stack([u[:, :40], u[1:].tolist() + u[:1].tolist()])[:, :80].T)
     assert np.abs(correlations - np.eye(80)).max() < 6 / np.sqrt(4000)
-    assert not np.intersect1d(u, uniforms(1, np.arange(4000))).size
+    assert not np.intersect1d(u, draw_variates(1, np.arange(4000))).size
     orders = [permutation(0, epoch, 100) for epoch in range(2)]
     np.testing.assert_array_equal(np.sort(orders), [np.arange(100)] * 2)
     assert (orders[0] != orders[1]).any()

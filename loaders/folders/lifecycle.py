@@ -32,7 +32,7 @@ from ident3d.loaders.format.files import TEMPORARY
 from ident3d.loaders.format.inside import make_below, names_in, read_plain, remove
 from ident3d.loaders.format.latents_source import world_of
 from ident3d.loaders.format.manifest import ShardEntry
-from ident3d.loaders.format.shard import MEND, Unread, read_settings
+from ident3d.loaders.format.shard import MEND, Unread, read_settings, settings_text
 from ident3d.loaders.stores.lease import PREFIX
 
 SHARD_IMAGES = 64  # of up to 448 pixels; about 1.8 MB at 224
@@ -79,6 +79,8 @@ def target_description(
 
     Of a manifest that is lost, or not the recorded one, no entry is returned, and a warning is given.
     """
+    # No shard could record them. This is said before hours are spent on the first one.
+    settings_text(settings)
     if not is_dataset(path):
         if not cleared and path.exists() and not (path.is_dir() and is_unfinished_start(path)):
             raise UserError(f"{path} exists and is not a dataset folder; choose another --out.")

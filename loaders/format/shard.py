@@ -7,7 +7,7 @@ HDF5's own filter: the format is the same and takes a third of the time (`ident3
 import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
@@ -46,6 +46,8 @@ COLUMNS = ("sequence", "frame", "environment")
 LARGEST_CHUNK = 2**22
 # Grey or red, green and blue.
 CHANNELS = (1, 3)
+# Bytes. HDF5 keeps an attribute in a header of 64 kB.
+LONGEST_SETTINGS = 64_000
 # What to do about damage that a size or a hash proves, and about a reading that failed, which proves nothing.
 MEND = "`ident3d verify --repair`, then the same `ident3d render` or `ident3d import` makes it again."
 JUDGE = "`ident3d verify` says whether it is damaged."
@@ -114,6 +116,17 @@ class Shard:
         return (named if self.classes is None else named | {"class": self.classes}) | self.columns
 
 
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """Return the settings as every shard holds them; UserError if they are too long for it."""
+    text = json.dumps(settings, sort_keys=True)
+    if len(text) > LONGEST_SETTINGS:
+        raise UserError(
+            f"The settings of this dataset take {len(text):,} bytes, and a shard has room for {LONGEST_SETTINGS:,}: "
+            "declare factors with fewer or shorter values, or a shorter graph."
+        )
+    return text
+
+
 def encode_shard(shard: Shard, settings: dict[str, Any]) -> bytes:
     """Return the shard as the bytes of an HDF5 file. Equal shards and settings give equal bytes."""
     # The file is made in memory, so that its hash is known before the first byte is on disk.
@@ -124,7 +137,7 @@ def encode_shard(shard: Shard, settings: dict[str, Any]) -> bytes:
         file.attrs["format"] = np.bytes_(SHARD_FORMAT)
         file.attrs["format_version"] = SHARD_FORMAT_VERSION
         # With the settings a shard says by itself how it was made. A lost description can be rebuilt from them.
-        file.attrs["settings"] = np.bytes_(json.dumps(settings, sort_keys=True))
+        file.attrs["settings"] = np.bytes_(settings_text(settings))
         images = file.create_dataset(
             "images",
             shard.images.shape,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +12,9 @@ from ident3d.latents.declare import declare
 from ident3d.latents.factor import Factor
 from ident3d.latents.factors import Factors
 from ident3d.loaders.format.shard import COLUMNS
+
+# A class is stored as int8.
+LAST_CLASS: Final = int(np.iinfo(np.int8).max)
 
 
 @dataclass(frozen=True)
@@ -86,9 +90,12 @@ def labels_of(
         names = tuple(known.tolist())
     else:
         labels = whole(given, "class")
+        # Before they are named: one number of a billion would ask for as many names.
+        if len(stray := labels[(labels < 0) | (labels > LAST_CLASS)]):
+            raise UserError(f"Classes are numbered from 0 to {LAST_CLASS}; there is a class {stray[0]}.")
         names = tuple(class_names or map(str, range(int(labels.max(initial=-1)) + 1)))
-    if len(labels) and not 0 <= labels.min() <= labels.max() <= np.iinfo(np.int8).max:
-        raise UserError(f"Classes are numbered from 0 to {np.iinfo(np.int8).max}; there is a class {labels.max()}.")
+    if len(names) > LAST_CLASS + 1:
+        raise UserError(f"A folder has at most {LAST_CLASS + 1} classes, not {len(names)}.")
     return labels.astype(np.int8), names
 
 

@@ -17,8 +17,8 @@ from ident3d.latents.exact.streams import SPLITS
 from ident3d.latents.factor import Factor
 from ident3d.latents.factors import Factors
 from ident3d.loaders.folders.card import ARRAYS, NOT_SAID
-from ident3d.loaders.folders.folder import is_dataset, read_description
-from ident3d.loaders.folders.lifecycle import Job, default_shard_size, remove_dataset
+from ident3d.loaders.folders.folder import is_dataset
+from ident3d.loaders.folders.lifecycle import Job, default_shard_size, remove_dataset, target_description
 from ident3d.loaders.folders.make import make_shards
 from ident3d.loaders.format.files import new_folder, remove_partial_files, sha256
 from ident3d.loaders.format.shard import LARGEST_CHUNK, Shard
@@ -117,11 +117,14 @@ def from_arrays(
     settings["origin"] = {"name": name or out.resolve().name} | origin
     with new_folder(out), lease(out) as held:
         remove_partial_files(out)
-        # Blocks cannot be compared with those of an earlier call, so that nothing unfinished is kept of either.
-        if not isinstance(pixels, ArrayImages) and is_dataset(out):
-            if read_description(out).complete:
+        # Blocks cannot be compared with those of an earlier call, so that nothing unfinished is kept of either. What is
+        # not such a call's, another dataset or somebody's folder, is refused: below, everything of a dataset goes.
+        if not isinstance(pixels, ArrayImages):
+            there, _ = target_description(out, settings, pixels.n, shard_size)
+            if there.complete:
                 raise UserError(f"{out} holds a dataset already; choose another folder.")
-            remove_dataset(out)
+            if is_dataset(out):
+                remove_dataset(out)
         try:
             description, due = make_shards(
                 out,

@@ -20,6 +20,7 @@ from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders.folders import make
 from ident3d.loaders.folders.folder import Description, open_folder, write_description
+from ident3d.loaders.format.shard import LONGEST_SETTINGS, Shard, encode_shard, read_settings
 from ident3d.training.report.report import write_report
 
 QUIET: dict[str, Any] = {"show_progress": False}
@@ -284,6 +285,36 @@ def test_an_iterator_of_blocks_is_written_as_it_comes(tmp_path: Path) -> None:
         assert not (tmp_path / "bad").exists()
 
 
+@pytest.mark.parametrize("whose", ["another's dataset", "somebody's folder"])
+def test_blocks_delete_nothing_that_is_not_theirs(whose: str, tmp_path: Path) -> None:
+    images, z = sprites()
+    out = tmp_path / "out"
+    if whose == "another's dataset":
+        from_arrays(images, z, out, shard_size=50, **QUIET)
+        done = open_folder(out).description
+        # of which shards are still to be made
+        write_description(out, Description(done.settings, done.n + 50, 50))
+    else:
+        out.mkdir()
+        (out / "README.md").write_text("my project")
+        (out / "notes.txt").write_text("mine")
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    with pytest.raises(UserError, match="out"):
+        from_arrays(iter([images]), z, out, factors=SPRITES, **QUIET)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_settings_that_no_shard_can_record_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    z, rows = np.arange(6.0)[:, None], np.zeros((6, 1), np.float32)
+    longest = {"a": "x" * (LONGEST_SETTINGS - len('{"a": ""}'))}
+    shard = encode_shard(Shard(X[..., None], rows, rows, np.arange(6)), longest)
+    assert read_settings(tmp_path, shard) == longest
+    long = [Factor("name", "categorical", values=[f"{k:0{LONGEST_SETTINGS // 6}}" for k in range(6)])]
+    with pytest.raises(UserError, match="64,000"):
+        from_arrays(X, z, tmp_path / "out", factors=long, **QUIET)
+    assert not (tmp_path / "out").exists()
+
+
 def test_an_interrupted_call_goes_on_and_other_images_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,7 +384,9 @@ X, Z = np.zeros((6, 8, 8), np.uint8), np.linspace(0, 1, 6)[:, None]
         (X, Z, {"columns": {"time": [0] * 6}}, "time"),
         (X, Z, {"columns": {"frame": [0.5] * 6}}, "frame"),
         (X, Z, {"classes": [200] * 6}, "127"),
-        (X, Z, {"classes": [-1] * 6}, "0 to 127"),
+        (X, Z, {"classes": [-1, *range(5)]}, "0 to 127.* class -1"),
+        (X, Z, {"classes": [10**15] * 6}, "class 1000000000000000"),
+        (X, Z, {"classes": [0] * 6, "class_names": list(map(str, range(129)))}, "128 classes"),
         (X, Z, {"classes": [1] * 6, "class_names": ["one"]}, "class 1"),
         (X, Z, {"classes": ["a"] * 6, "class_names": ["b"]}, "'a'"),
         (X.astype(np.float32), Z, {}, "float32"),

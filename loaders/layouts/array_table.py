@@ -38,6 +38,9 @@ def table_of(
 ) -> tuple[ImageTable, Factors]:
     """Return the checked latents, classes and columns, and the declaration of the factors."""
     values = np.empty((0, 0)) if latents is None else numbers(latents)
+    # A class has the number that the declaration gives it, also where some classes do not occur.
+    if class_names is None and isinstance(factors, Factors):
+        class_names = factors.classes or None
     labels, known = labels_of(classes, class_names)
     if factors is None:
         declared = Factors((), known) if latents is None else declare(values, names, kinds, known)

@@ -70,7 +70,8 @@ def from_arrays(
             and the values if they are few, are those of the latents.
         factors: The factors themselves, in place of names and kinds: with their ranges, values and groups.
         classes: A class for each image (n,): numbers from 0, or names.
-        class_names: The names of classes 0, 1, and so on; by default the names in `classes`, or the numbers.
+        class_names: The names of classes 0, 1, and so on; by default those of `factors`, the names in `classes`, or
+            the numbers.
         columns: sequence, frame or environment → a whole number for each image (n,).
         unit: The images are numbers from 0 to 1, and are stored as round(255 · v).
         split: "train" or "test": what `train` and `evaluate` take the folder for.

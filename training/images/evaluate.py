@@ -116,9 +116,13 @@ def evaluate(
         raise UserError(f"The images of {opened.path} have no latents to score by; `ident3d encode` writes codes.")
     path = held_out_folder(opened, root) if data is None else local_copy(data)
     if path is None:
+        made = "render one with --split test"
+        # Ranges that are taken from other arrays are other ranges, and then the worlds differ.
+        if isinstance(opened.world, Factors):
+            made = f"import one with --split test --like {opened.data['path']}"
         raise UserError(
             f"No complete test set with the world, material and size of {opened.data['path']} was found beside it or "
-            "below the data root; render one with --split test, or name one with --data."
+            f"below the data root; {made}, or name one with --data."
         )
     description = fitting(opened, path)
     same = overlaps(opened.data["settings"], description)

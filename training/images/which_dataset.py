@@ -71,16 +71,21 @@ def finished(path: Path) -> Description:
 def held_out_folder(run: Run, root: Path | str | None) -> Path | None:
     """Return the newest complete folder of split test with the training set's world, material and size, if any.
 
-    It lies beside the training set, or below the root.
+    It lies beside the training set, or below the root. One of the training set's own seed goes before all others: of
+    another seed are images for tuning, such as those of `reproduce --validation`.
     """
-    alike = ("world", "material", "size")
+    alike, ours = ("world", "material", "size"), run.data["settings"]
+    others = []
     # A set beside the training set was most probably rendered for it, so it comes first.
     for base in (Path(run.data["path"]).resolve().parent, data_root(root)):
         for path, other in datasets_below(base):
-            theirs, ours = other.settings, run.data["settings"]
-            if split_of(other) == "test" and all(theirs[name] == ours[name] for name in alike):
+            theirs = other.settings
+            if split_of(other) != "test" or any(theirs[name] != ours[name] for name in alike):
+                continue
+            if theirs["source"].get("seed") == ours["source"].get("seed"):
                 return path
-    return None
+            others.append(path)
+    return others[0] if others else None
 
 
 def fitting(run: Run, path: Path) -> Description:

@@ -372,6 +372,19 @@ def test_images_with_classes_and_no_latents(tmp_path: Path) -> None:
         ident3d.evaluate(more["out"], path, device="cpu", **QUIET)
 
 
+@pytest.mark.parametrize("labels", [["c", "a"], [2, 0]])
+def test_a_test_set_numbers_its_classes_as_the_training_set_does(labels: list[Any], tmp_path: Path) -> None:
+    z = np.linspace(0, 1, 6)[:, None]
+    names = {"class_names": list("abc")} if isinstance(labels[0], int) else {}
+    from_arrays(
+        X, z, tmp_path / "train", classes=[*labels, *labels, *(["b"] if not names else [1]) * 2], **names, **QUIET
+    )
+    declared = ImageDataset(tmp_path / "train").factors
+    test = from_arrays(X, z, tmp_path / "test", classes=labels * 3, factors=declared, split="test", **QUIET).path
+    assert ImageDataset(test).factors == declared
+    assert ImageDataset(test).latents(range(6))[:, -1].tolist() == [2, 0] * 3
+
+
 X, Z = np.zeros((6, 8, 8), np.uint8), np.linspace(0, 1, 6)[:, None]
 
 

@@ -89,6 +89,11 @@ def test_the_matching_test_set_has_the_training_sets_material(root: Path, tmp_pa
         evaluate(run, **options)
     plain = make_dataset(tmp_path / "plain", 20, split="test")
     assert evaluate(run, **options).data == plain
+    # images for tuning, of another seed, are newer, and do not take the test set's place
+    tuning = make_dataset(tmp_path / "tuning", 20, split="test", seed=1)
+    assert evaluate(run, **options).data == plain
+    (plain / "dataset.json").unlink()
+    assert evaluate(run, **options).data == tuning
 
 
 def test_latents_from_a_file_are_the_same_in_both_splits() -> None:

@@ -141,7 +141,7 @@ class World:
         if self.graph is None:
             return held, {}
         # What is drawn anew must leave a graph that can be drawn from.
-        self.graph.intervened(_redrawn(held))
+        self.graph.intervened(held)
         return {}, held
 
     def _check_held(self, fixed: Mapping[str, float | str]) -> dict[str, float | str]:
@@ -187,7 +187,7 @@ class World:
     @property
     def mechanisms(self) -> CausalModel | None:
         """The graph after the interventions that draw latents anew; latents held at a value stand in `held`."""
-        return None if self.graph is None else self.graph.intervened(_redrawn(self.do))
+        return None if self.graph is None else self.graph.intervened(self.do)
 
     @property
     def drawn_classes(self) -> tuple[str, ...]:
@@ -308,11 +308,6 @@ AnyWorld: TypeAlias = World | Factors
 def read_world(settings: Mapping[str, Any]) -> AnyWorld:
     """Return the world that as_dict of either kind wrote."""
     return Factors.from_dict(settings) if "scene" not in settings else World.from_dict(settings)
-
-
-def _redrawn(do: Mapping[str, float | str]) -> dict[str, str]:
-    """The interventions that draw a latent anew."""
-    return {name: text for name, text in do.items() if name != "class" and isinstance(text, str)}
 
 
 def _spherical_coordinates(point: NDArray[np.float64]) -> NDArray[np.float64]:

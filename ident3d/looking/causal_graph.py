@@ -62,7 +62,7 @@ def draw_graph(model: CausalModel, do: Mapping[str, float | str] | None = None) 
 
     do = do or {}
     redrawn = {name: text for name, text in do.items() if name != "class" and isinstance(text, str)}
-    model = model.intervened(redrawn)
+    model = model.intervened(do)
     # An intervention cuts the arrows that lead to a latent; one that draws it anew may set others.
     edges = [(parent, child) for parent, child in model.edges if child not in do or child in redrawn]
     children = {child for _, child in edges}
@@ -84,7 +84,8 @@ def draw_graph(model: CausalModel, do: Mapping[str, float | str] | None = None) 
             value = do[name]
             label += f"\n= {value}" if isinstance(value, str) else f"\n= {value:g}"
         axes.text(x, y, label, ha="center", va="center", fontsize=9, zorder=5)
-        if note := f"~ {redrawn[name]}" if name in redrawn else _distribution(model, name):
+        note = f"~ {redrawn[name]}" if name in redrawn else "" if name in do else _distribution(model, name)
+        if note:
             under = (0, -DIAMETER / 2 - 3)
             axes.annotate(note, (x, y), under, textcoords="offset points", ha="center", va="top", fontsize=7, zorder=5)
     axes.set(xlim=(-0.5, width - 0.5), ylim=(height - 0.5, -0.5))

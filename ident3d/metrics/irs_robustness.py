@@ -36,8 +36,9 @@ def irs(
     """Return Σ_j w_j max_i (1 - D_ij / w_j) / Σ_j w_j with w_j = max abs(h_j - mean h_j).
 
     D_ij is the mean over the levels a of z_i of the `quantile` of abs(h_j - E[h_j | z_i = a]) among the rows of that
-    level: how far code j still moves while factor i stays. In [0, 1]; 1 if every code is a function of one factor.
-    Chance is above 0 and depends on rows and levels, because few rows in a level move a code little.
+    level: how far code j still moves while factor i stays. At most 1, where every code is a function of one factor;
+    below 0 only for codes with outliers far from the middle of each level. Chance is above 0 and depends on rows and
+    levels, because few rows in a level move a code little.
 
     Conventions: the best factor is taken for each code by itself, as in the reference, so that several codes may share
     one. The paper takes the largest distance (`quantile=1`), the reference's default is 0.99. Continuous and periodic

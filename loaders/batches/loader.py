@@ -57,6 +57,8 @@ class Loader(DataLoader[Any]):
     """
 
     dataset: Batches  # type: ignore[assignment]
+    # What the iteration that began last is known by.
+    _latest: object = None
 
     def __init__(self, dataset: Batches, **options: Any) -> None:
         # Lightning puts a sampler around ours that shares out the epoch, and would shuffle it a second time: several
@@ -81,6 +83,7 @@ class Loader(DataLoader[Any]):
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         position, slots = self.dataset.position, self._slots
+        self._latest = mine = object()
         epoch, taken = position.epoch, position.skip
         position.taken = taken
         if slots:
@@ -104,6 +107,12 @@ class Loader(DataLoader[Any]):
                     del batch
                     if slots:
                         slots.before_waiting()
+                # It would get the other one's batches: workers that outlive an epoch are at work on one at a time.
+                if self.num_workers and self._latest is not mine:
+                    raise UserError(
+                        "Another iteration of this loader has begun since, and its workers serve one at a time: make a "
+                        "loader for each, or take workers=0."
+                    )
         except UserError as error:
             # A DataLoader puts a worker's whole traceback into the message; the sentence is its end.
             raise UserError(str(error).rpartition(f"{UserError.__name__}: ")[2].strip()) from None

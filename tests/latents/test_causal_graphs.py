@@ -192,6 +192,21 @@ def test_an_intervention_may_draw_a_latent_anew() -> None:
     assert (rotations[:, 2] == 1).all()
 
 
+def test_what_is_set_may_be_a_parent_of_what_it_came_from() -> None:
+    """Interventions cut arrows before others are drawn: x and class are set, so that their parents may follow them."""
+    tables = published_model().as_dict() | {"class": {"weight": dict.fromkeys(CLASSES, 1) | {"Hare": "2 + z"}}}
+    assert "spotlight_position" in CausalModel.from_dict(tables).parents["x"]
+    do = {"class": "Hare", "x": 0.5, "spotlight_position": "normal(x, 0.01)", "z": "normal(x - rotation_phi, 0.1)"}
+    world = World("causal3dident", graph=CausalModel.from_dict(tables), do=do)
+    raw, classes = draw(world, seed=0, split="train", start=0, count=2000)
+    assert (raw[:, 0] == 0.5).all()
+    assert abs(raw[:, 6].mean() - 0.5) < 0.001
+    assert (classes == 1).all()
+    assert World.from_dict(world.as_dict()) == world
+    with pytest.raises(UserError, match="cycle"):
+        World("causal3dident", do={"spotlight_position": "normal(x, 0.01)"})
+
+
 def test_a_changed_mechanism_keeps_the_noise() -> None:
     """Image i of both worlds is a pair of twins: what does not descend from the change is equal."""
     tables = published_model().as_dict() | {"spotlight_hue": {"mean": -0.6, "sd": 0.2}}

@@ -84,6 +84,8 @@ def test_a_drawn_latent_is_a_square_with_its_distribution(tmp_path: Path) -> Non
     arrows, labels = arrows_and_labels(model)
     assert arrows == 3
     assert {"drawn", "laplace", "mixture of 2"} <= set(labels)
+    held = arrows_and_labels(model, {"x": 0.5, "class": "Hare"})[1]
+    assert not {"drawn", "laplace"} & set(held)
     axes = draw_graph(model).axes[0]
     styles = [text.arrow_patch.get_linestyle() for text in axes.texts if getattr(text, "arrow_patch", None)]
     assert styles.count("-") == 2  # z sets the class, x the mean of y; z sets a spread of y

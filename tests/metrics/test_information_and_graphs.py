@@ -98,6 +98,12 @@ def test_irs_as_the_public_code(quantile: float, score: float, per_code: list[fl
     assert found.factor.tolist() == factor
 
 
+def test_irs_of_outliers_is_below_0() -> None:
+    h = np.array([1, 1, 1, -1, -1, -1, -1, 1])
+    # D = 1.5 in both levels, and the code moves by 1.
+    assert float(metrics.irs(np.repeat([0, 1], 4)[:, None], h[:, None], quantile=1)) == -0.5
+
+
 def test_irs_of_a_sum_of_two_factors() -> None:
     z = grid(3, 3)
     # h = a z_0 + b z_1 moves by b at most while z_0 stays, and by a + b in all.

@@ -62,12 +62,17 @@ class CausalModel:
         names = ("class", *NAMES)
         return np.array([[int(parent in self.parents[child]) for child in names] for parent in names])
 
-    def intervened(self, do: Mapping[str, str]) -> "CausalModel":
-        """The model in which latents are drawn as these texts say, such as normal(0.2, 0.3)."""
-        if not do:
+    def intervened(self, do: Mapping[str, float | str]) -> "CausalModel":
+        """The model after interventions that draw latents anew, as texts such as normal(0.2, 0.3) say.
+
+        What is set to a value, or to a class, is cut off from its parents beside them, which may now depend on it.
+        """
+        nodes = {name: value for name, value in do.items() if name != "class"}
+        drawn = {name: intervention(name, v, self.nodes[name]) for name, v in nodes.items() if isinstance(v, str)}
+        if not drawn:
             return self
-        drawn = {name: intervention(name, text, self.nodes[name]) for name, text in do.items()}
-        return CausalModel(self.classes, {**self.nodes, **drawn}, self.weights).checked()
+        weights = () if "class" in do else self.weights
+        return CausalModel(self.classes, {**self.nodes, **dict.fromkeys(nodes, Node()), **drawn}, weights).checked()
 
     def checked(self) -> "CausalModel":
         """The model itself, or a sentence about what cannot be drawn."""

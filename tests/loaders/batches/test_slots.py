@@ -104,6 +104,10 @@ def test_an_iteration_may_start_while_another_is_open(path: Path, expected: list
     held += list(loader)
     wanted = [*expected[:2], *expected[:EPOCH]]
     assert all(torch.equal(pixels(batch), one) for batch, one in zip(held, wanted, strict=True))
+    with pytest.raises(UserError, match="workers=0"):  # it would take its batches from the other one
+        next(first)
+    alone = make_loader(PairDataset(path), BATCH, workers=0)
+    assert all(torch.equal(pixels(a), pixels(b)) for a, b in zip(alone, alone, strict=True))
 
 
 def test_a_batch_outlives_its_loader(path: Path, expected: list[torch.Tensor]) -> None:

@@ -58,6 +58,8 @@ class Factor:
         self.__dict__["range"] = self._checked_range(values)
 
     def _checked_range(self, values: tuple[float | str, ...]) -> tuple[float, float]:
+        if not all(isinstance(v, str) or math.isfinite(v) for v in values):
+            raise UserError(f"The values of {self.name} are finite numbers, or names.")
         if len(set(values)) < len(values):
             raise UserError(f"The factor {self.name} has a value twice.")
         if self.kind == "categorical":
@@ -74,7 +76,7 @@ class Factor:
         if self.range is None and (self.kind == "periodic" or not numbers):
             raise UserError(f"The {self.kind} factor {self.name} needs a range, such as range=(-1, 1).")
         low, high = map(float, self.range or (numbers[0], numbers[-1]))
-        if not -math.inf < low <= high < math.inf or (low == high and numbers != [low]):
+        if not 0 <= high - low < math.inf or (low == high and numbers != [low]):
             raise UserError(f"The range of {self.name} goes from a lower to a higher number, not from {low} to {high}.")
         if numbers and not low <= numbers[0] <= numbers[-1] <= high:
             raise UserError(f"The values of {self.name} lie outside of its range from {low:g} to {high:g}.")

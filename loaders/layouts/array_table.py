@@ -94,8 +94,8 @@ def labels_of(
     else:
         labels = whole(given, "class")
         # Before they are named: one number of a billion would ask for as many names.
-        if len(stray := labels[(labels < 0) | (labels > LAST_CLASS)]):
-            raise UserError(f"Classes are numbered from 0 to {LAST_CLASS}; there is a class {stray[0]}.")
+        if len(outside := labels[(labels < 0) | (labels > LAST_CLASS)]):
+            raise UserError(f"Classes are numbered from 0 to {LAST_CLASS}; there is a class {outside[0]}.")
         names = tuple(class_names or map(str, range(int(labels.max(initial=-1)) + 1)))
     if len(names) > LAST_CLASS + 1:
         raise UserError(f"A folder has at most {LAST_CLASS + 1} classes, not {len(names)}.")

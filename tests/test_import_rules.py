@@ -63,7 +63,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "farm.local": ("farm.batch",),
     "farm": (*LATENTS, "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders", "shapes", "farm.batch",
              "farm.local"),
-    "reproduction": (*LATENTS, *DATASETS, *TRAINING, "training.experiments", "training.report", "farm"),
+    "reproduction": (*LATENTS, *DATASETS, "metrics", *TRAINING, "training.experiments", "training.report", "farm"),
     "looking": (*LATENTS, "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders", "shapes", "farm"),
     "bench": tuple(name for name in EVERYTHING if name != "bench"),
     "commands": EVERYTHING,

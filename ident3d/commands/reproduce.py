@@ -10,12 +10,12 @@ from ident3d.commands.parameters import names
 
 
 @click.command()
-@click.argument("experiment")
+@click.argument("experiment", metavar="EXPERIMENT|FILE.toml")
 @options(
-    option("--profile", default="mini", help="Profile: paper (full size), or mini (for a CPU)."),
+    option("--profile", show_default="mini", help="Profile: paper (full size), or mini (for a CPU)."),
     option("--rows", multiple=True, metavar="ROW", type=names(), show_default="all",
            help="Only these rows, separated by commas; repeatable."),
-    option("--seeds", default="0"),
+    option("--seeds", show_default="0, or those that FILE.toml names"),
     option("--variant", "variants", multiple=True, type=names(), show_default="all",
            help="Only this variant of the profile; repeatable."),
     option("--validation", is_flag=True, help="Score on images for tuning instead of the test set's."),
@@ -29,11 +29,12 @@ def reproduce(
     experiment: str, rows: tuple[tuple[str, ...], ...], variants: tuple[tuple[str, ...], ...], as_json: bool,
     **given: Any,
 ) -> None:  # fmt: skip
-    """Run a paper's experiment and write a table with the paper's numbers next to ours.
+    """Run a paper's experiment, or a table of your own, and write the table with the paper's numbers next to ours.
 
     On images: table4, causal3dident; missing datasets are rendered. On mixed latents: table1, table2, figure2,
     aninfonce-fig2, aninfonce-linear, hard-negatives, ensemble, dimension-batch; there --workers rows run at the same
-    time. Finished rows are skipped, and the same command continues where it was interrupted.
+    time. FILE.toml holds a table of your own: rows, seeds and data. Finished rows are skipped, and the same command
+    continues where it was interrupted.
 
     \b
       ident3d reproduce table1                                    all rows, as many at once as there are cores
@@ -41,6 +42,7 @@ def reproduce(
       ident3d reproduce table4 --variant seven --rows box-normal  one row, about 20 minutes
       ident3d reproduce table4 --validation                       the same, on images for tuning
       ident3d reproduce table4 --profile paper --seeds 0,1,2      the paper's own size
+      ident3d reproduce widths.toml                               a table of your own
     """
     from ident3d.reproduction.reproduce import reproduce
 

@@ -9,12 +9,14 @@ import torch
 
 from ident3d.errors import UserError
 from ident3d.farm.recipe import Recipe
+from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_widths import realised_pairs
 from ident3d.loaders.folders.folder import is_dataset, read_description
 from ident3d.loaders.format.latents_source import drawn
 from ident3d.loaders.stores.lease import Busy
 from ident3d.memory import keep_memory
+from ident3d.metrics.scoring import choose_scores
 from ident3d.reproduction.cells import Cell, CellEvent, CellStatus, write_result
 from ident3d.training.experiments.experiment import Experiment, ImageVariant
 from ident3d.training.images.evaluate import Evaluation, evaluate
@@ -33,6 +35,7 @@ WIDTH_PAIRS: Final = 5000  # drawn to measure how wide the pairs of a row turned
 
 
 def recipe_of(variant: ImageVariant, split: str) -> Recipe:
+    assert isinstance(variant.world, World)
     if split == "validation":
         return Recipe(variant.world, split="test", seed=VALIDATION_SEED, size=variant.size)
     return Recipe(variant.world, split=split, size=variant.size)
@@ -44,7 +47,11 @@ def splits(variant: ImageVariant) -> tuple[str, str]:
 
 
 def dataset_path(variant: ImageVariant, split: str, base: Path) -> Path:
-    """Return the folder that `ident3d render` writes a variant's images to."""
+    """Return the folder of a variant's images: a user's own, or the one that `ident3d render` writes."""
+    if variant.folders:
+        if split not in variant.folders:
+            raise UserError(f"The table's [data] names no folder for {split}.")
+        return variant.folders[split]
     recipe = recipe_of(variant, split)
     return base / recipe.name(variant.count(split), drawn(recipe.seed, recipe.split))
 
@@ -91,8 +98,9 @@ def seconds_per_image(s: TrainSettings, variant: ImageVariant, device: str) -> f
     """Return the seconds that one image takes in a training step, measured on a small batch."""
     keep_memory()
     where, count = device_of(device), 16
-    model = on_device(new_encoder(s, variant.world), where)
-    images = torch.randn(count, 3, s.size or 1, s.size or 1, device=where).to(memory_format=torch.channels_last)
+    model = on_device(new_encoder(s, variant.world, variant.channels), where)
+    images = torch.randn(count, variant.channels, s.size or 1, s.size or 1, device=where)
+    images = images.to(memory_format=torch.channels_last)
     dtype, _ = choose_dtype(s.dtype, model, images)
     # On a CPU the pass is timed by process time, which counts every thread.
     threads = torch.get_num_threads() if where.type == "cpu" else 1
@@ -112,6 +120,8 @@ def depends_on(cell: Cell[ImageVariant]) -> dict[str, Any]:
     # Tables of the test set are of before there was a choice.
     if v.scored != "test":
         images["scored"] = v.scored
+    if v.folders:
+        images["sha256"] = {split: read_description(v.folders[split]).shards_sha256 for split in ("train", v.scored)}
     settings = {} if cell.row.change is None else {"settings": settings_of(cell).as_dict()}
     return {"images": images, **settings}
 
@@ -155,12 +165,18 @@ def run_cell(
     settings = cell.variant.settings_of(cell.row, cell.seed)
     options: dict[str, Any] = {"device": device, "show_progress": show_progress}
     run = train(trained, settings, out=cell.folder, resume=True, **options)
-    evaluation = evaluate(run, scored, encoder=settings.encoder, **options)
+    evaluation = evaluate(run, scored, encoder=settings.encoder, metrics=metrics_of(experiment), **options)
     write_report(run, evaluation)
     facts = depends_on(cell) | {"dtype": run.dtype, **run.facts} | {"widths": pair_widths(run)}
     seconds = sum(line["seconds"] for line in read_log(run.path))
     # Last: the result's file says that all before it was done.
     write_result(cell, figures(experiment, evaluation), seconds, facts)
+
+
+def metrics_of(experiment: Experiment) -> str:
+    """Return what the columns need: the default scores, which the report shows, or all."""
+    usual, _ = choose_scores("default")
+    return "default" if {name for name, _ in experiment.scores.values()} <= set(usual) else "all"
 
 
 def figures(experiment: Experiment, evaluation: Evaluation) -> dict[str, float]:

@@ -11,6 +11,7 @@ from ident3d.loaders.format.files import write_atomically, write_json
 from ident3d.loaders.stores.data_root import data_root
 from ident3d.reproduction import image_cells, mixing_cells
 from ident3d.reproduction.cells import Cell, CellEvent, CellStatus, finished_results
+from ident3d.reproduction.own_table import own_experiment
 from ident3d.reproduction.table import as_json, markdown, table_of
 from ident3d.reproduction.table_page import write_table_page
 from ident3d.training.experiments.by_name import EXPERIMENTS
@@ -19,11 +20,11 @@ from ident3d.training.losses.choice import check_seeds
 
 
 def reproduce(
-    name: str,
+    name: Path | str,
     *,
-    profile: str = "mini",
+    profile: str | None = None,
     rows: Sequence[str] = (),
-    seeds: Sequence[int] = (0,),
+    seeds: Sequence[int] | None = None,
     variants: Sequence[str] = (),
     workers: int | None = None,
     out: Path | str | None = None,
@@ -39,18 +40,21 @@ def reproduce(
     Images that it needs are rendered first, if they are not below the data root already. An estimate is printed before
     anything starts. Rows on mixed latents run side by side, one thread each, as many as there are cores or `workers`.
     Several processes may share a folder: a row that one of them trains is left to it. With `validation` rows are
-    scored on images for tuning, in a folder of their own. `experiment` gives a user's own experiment instead of the
-    named one.
+    scored on images for tuning, in a folder of their own. A `name` that ends with .toml is the file of a user's own
+    table. `experiment` gives an experiment instead of the named one. By default the profile is mini, or a user's own
+    table's only one, and the seed 0, or those that the file names.
     """
     if experiment is None:
-        check_known("experiment", name, EXPERIMENTS)
-        experiment = EXPERIMENTS[name]
+        experiment = named_experiment(name)
+    profile = experiment.usual_profile if profile is None else profile
+    seeds = experiment.seeds if seeds is None else seeds
     if workers is not None and workers < 1:
         raise UserError(f"--workers is at least 1, not {workers}.")
     if validation:
         experiment = validated(experiment)
     base = data_root(root)
-    own = f"{experiment.name}-{profile}{'-validation' if validation else ''}"
+    own = experiment.name if experiment.file else f"{experiment.name}-{profile}"
+    own += "-validation" if validation else ""
     folder = Path(out) if out else base / "reproduce" / own
     cells = plan_cells(experiment, profile, folder, rows=rows, seeds=seeds, variants=variants)
     check_finished(experiment, profile, folder)
@@ -88,6 +92,14 @@ def reproduce(
         rows_are = "1 row is" if busy == 1 else f"{busy} rows are"
         say(f"{rows_are} being run by other processes; each adds its rows to the table.")
     return folder, publish(folder, experiment, profile)
+
+
+def named_experiment(name: Path | str) -> Experiment:
+    """Return a paper's experiment by its name, or the one of a user's own file."""
+    if str(name).endswith(".toml"):
+        return own_experiment(name)
+    check_known("experiment", str(name), [*EXPERIMENTS, "FILE.toml"])
+    return EXPERIMENTS[str(name)]
 
 
 def publish(folder: Path, experiment: Experiment, profile: str) -> str:

@@ -101,7 +101,7 @@ def shares(figure: tuple[float, float]) -> list[float]:
 
 def command_of(experiment: Experiment, profile: str, results: Sequence[Result]) -> str:
     """Return one command that makes the whole table, whatever commands have made it row by row."""
-    words = [f"ident3d reproduce {experiment.name} --profile {profile}"]
+    words = [f"ident3d reproduce {experiment.file or f'{experiment.name} --profile {profile}'}"]
     if not results:
         return words[0]
     # Options that name everything are left out.

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeVar
 
 from ident3d.errors import UserError, check_known
-from ident3d.latents.worlds import World
+from ident3d.latents.worlds import AnyWorld
 from ident3d.training.images.settings import TrainSettings
 from ident3d.training.mixing.settings import MixingSettings
 
@@ -54,14 +55,17 @@ class Variant(Generic[AnySettings]):
 class ImageVariant(Variant[TrainSettings]):
     """A variant on images of a world, `size` pixels wide: `train` of them to train on, `test` to score on.
 
-    `scored` is "test", or "validation" for as many other images, on which settings may be tuned.
+    `scored` is "test", or "validation" for as many other images, on which settings may be tuned. `folders` holds the
+    folder of each split if these exist, and nothing is rendered.
     """
 
-    world: World
+    world: AnyWorld
     size: int
     train: int
     test: int
     scored: Literal["test", "validation"] = "test"
+    channels: int = 3
+    folders: Mapping[str, Path] = field(default_factory=dict)
 
     def count(self, split: str) -> int:
         """Return the number of images of the split train, test or validation."""
@@ -82,7 +86,8 @@ class Experiment:
     """A table of a paper: its columns, its rows, and profiles → the variants that it is run on.
 
     The kind says what the rows are trained on. On images, `scores` says which score a column shows, and of which
-    latents it is the mean (none named: the score itself). `notes` stand below the table.
+    latents it is the mean (none named: the score itself). `notes` stand below the table. `seeds` are those that are run
+    if none are named, `file` is the TOML file that a user's own table was read from.
     """
 
     name: str
@@ -94,6 +99,12 @@ class Experiment:
     scores: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     notes: str = ""
     plots: tuple[Plot, ...] = ()
+    seeds: tuple[int, ...] = (0,)
+    file: str = ""
+
+    @property
+    def usual_profile(self) -> str:
+        return "mini" if "mini" in self.profiles else next(iter(self.profiles))
 
     def row(self, name: str) -> Row:
         """Return the row of this name; raise UserError if there is none."""

@@ -145,20 +145,25 @@ def load_model(path: Path | str) -> CausalModel:
     """
     path = Path(path)
     try:
-        # The size is checked before reading, so that a wrong path cannot fill the memory.
-        if path.stat().st_size > LARGEST_FILE:
-            raise UserError(f"{path} is too large for a graph file ({LARGEST_FILE // 1000} kB at most).")
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise UserError(f"The graph file {path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise UserError(f"The graph file {path} cannot be read: it is not text in UTF-8.") from None
-    if any(line.count(".") > MOST_DOTS for line in text.split("\n")):
-        raise UserError(f"{path.name} has a line with more than {MOST_DOTS} dots.")
-    try:
-        return _parsed(text)
+        return _parsed(toml_text(path, "graph"))
     except UserError as error:
         raise UserError(f"{path.name}: {error}") from None
+
+
+def toml_text(path: Path, what: str) -> str:
+    """Return the text of a TOML file that a user wrote, which is neither too large nor slow to parse."""
+    try:
+        # The size is checked before reading, so that a wrong path cannot fill the memory.
+        if path.stat().st_size > LARGEST_FILE:
+            raise UserError(f"{path} is too large for a {what} file ({LARGEST_FILE // 1000} kB at most).")
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise UserError(f"The {what} file {path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise UserError(f"The {what} file {path} cannot be read: it is not text in UTF-8.") from None
+    if any(line.count(".") > MOST_DOTS for line in text.split("\n")):
+        raise UserError(f"{path.name} has a line with more than {MOST_DOTS} dots.")
+    return text
 
 
 @cache

@@ -1,0 +1,211 @@
+"""A table of a user's own, read from a TOML file: rows, seeds and data, as an experiment like those of the papers."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
+
+from ident3d.errors import UserError, check_known
+from ident3d.latents.exact.causal import load_model, toml_text
+from ident3d.latents.worlds import World
+from ident3d.loaders.folders.folder import local_copy, read_description
+from ident3d.loaders.format.latents_source import world_of
+from ident3d.metrics.scoring import choose_scores
+from ident3d.training.experiments.experiment import Experiment, ImageVariant, Row, Variant
+from ident3d.training.images.settings import TrainSettings
+from ident3d.training.loop.own_object import OwnOr
+from ident3d.training.losses.choice import check_seeds
+from ident3d.training.mixing.settings import MixingSettings
+
+# The one profile of such a table.
+OWN: Final = "own"
+KEYS: Final = ("name", "title", "notes", "seeds", "columns", "data", "settings", "rows")
+DATA_KEYS: Final = ("train", "test", "validation")
+WORLD_KEYS: Final = (
+    "scene", "position_range", "angle_range", "hue_range", "fixed", "hues", "graph", "classes", "do",
+)  # fmt: skip
+# Short names of columns on images.
+SHORT: Final = {"R²": "linear_r2_held_out", "MCC": "mcc_pearson"}
+# Options whose settings have another name, and words of options that stand for None.
+OPTIONS: Final = {"lambda": "lambdas", "hard_lambda": "hard"}
+NONE_WORDS: Final = {"bound": ("auto", "match")}
+
+AnySettings = TypeVar("AnySettings", TrainSettings, MixingSettings)
+
+
+def own_experiment(path: Path | str) -> Experiment:
+    """Return the experiment that a TOML file describes, with the one profile "own"."""
+    path = Path(path)
+    text = toml_text(path, "table")
+    try:
+        content = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not TOML: {error}.") from None
+    try:
+        return experiment_of(content, path)
+    except UserError as error:
+        raise UserError(f"{path.name}: {error}") from None
+
+
+def experiment_of(content: Mapping[str, Any], path: Path) -> Experiment:
+    """Return the experiment of the file's content. Raise UserError for the first thing that does not fit."""
+    check_keys("key of the file", content, KEYS)
+    name, title = (words(content, key, path.stem) for key in ("name", "title"))
+    seeds = content.get("seeds", [0])
+    if not isinstance(seeds, list) or not all(type(seed) is int for seed in seeds):
+        raise UserError("`seeds` is a list of whole numbers, such as [0, 1, 2].")
+    check_seeds(seeds)
+    is_images = "data" in content
+    kind: type[TrainSettings] | type[MixingSettings] = TrainSettings if is_images else MixingSettings
+    shared = changes(kind, table(content, "settings"), "settings")
+    rows = [row_of(kind, each, table(table(content, "rows"), each), shared) for each in table(content, "rows")]
+    if not rows:
+        raise UserError("There are no rows: [rows.NAME] holds what a row sets otherwise than [settings].")
+    columns = content.get("columns", ["R²", "MCC"] if is_images else ["R²", "MCC", "identity R²"])
+    if not isinstance(columns, list) or not columns or not all(isinstance(column, str) for column in columns):
+        raise UserError('`columns` is a list of names of scores, such as ["R²", "MCC"].')
+    scores: dict[str, tuple[str, tuple[str, ...]]] = {}
+    if is_images:
+        scores = {str(column): (SHORT.get(str(column)) or str(column), ()) for column in columns}
+    choose_scores([score for score, _ in scores.values()] or "default")
+    variant: Variant[Any]
+    if is_images:
+        variant = image_variant(table(content, "data"), TrainSettings())
+    else:
+        if identity := [row.name for row in rows if row.change is None]:
+            raise UserError(f"Row {identity[0]}: `identity` is for tables on images; here it is a column, identity R².")
+        variant = Variant(name="mixing", settings=MixingSettings())
+    return Experiment(
+        name=folder_name("name", name),
+        title=title,
+        kind="images" if is_images else "mixing",
+        columns=tuple(columns),
+        rows=tuple(rows),
+        profiles={OWN: (variant,)},
+        scores=scores,
+        notes=words(content, "notes", ""),
+        seeds=tuple(seeds),
+        file=str(path),
+    )
+
+
+def row_of(
+    kind: type[TrainSettings] | type[MixingSettings], name: str, content: Mapping[str, Any], shared: Mapping[str, Any]
+) -> Row:
+    """Return a row: the shared settings and its own, or no training at all if it is the identity."""
+    where, rest = f"row {name}", {key: value for key, value in content.items() if key not in ("paper", "identity")}
+    paper = {column: figure(where, column, value) for column, value in table(content, "paper").items()}
+    folder_name("row", name)
+    if content.get("identity", False) is True:
+        if rest:
+            raise UserError(f"The {where} is the identity, which has no encoder: it takes no {', '.join(rest)}.")
+        return Row(name, None, paper)
+    return Row(name, {**shared, **changes(kind, rest, where)}, paper)
+
+
+def image_variant(data: Mapping[str, Any], settings: TrainSettings) -> ImageVariant:
+    """Return what a table on images is run on: folders that exist, or a world to be rendered."""
+    if not {"train", "test"} <= data.keys():
+        raise UserError("[data] names `train` and `test`: two dataset folders, or two numbers of images to render.")
+    given = {split: data[split] for split in DATA_KEYS if split in data}
+    if all(isinstance(value, str) for value in given.values()):
+        check_keys("key of [data]", data, DATA_KEYS)
+        folders = {split: local_copy(value) for split, value in given.items()}
+        found = {split: read_description(folder) for split, folder in folders.items()}
+        if unfinished := [folders[split] for split, each in found.items() if not each.complete]:
+            raise UserError(f"{unfinished[0]} is not finished yet; the command that began it goes on where it stopped.")
+        train = found["train"]
+        return ImageVariant(
+            name="images", settings=settings, world=world_of(train.settings), size=train.size, train=train.n,
+            test=found["test"].n, channels=int(train.settings.get("channels", 3)), folders=folders,
+        )  # fmt: skip
+    check_keys("key of [data]", data, ("train", "test", "size", *WORLD_KEYS))
+    numbers = {key: data.get(key, 64) for key in ("train", "test", "size")}
+    if not all(type(value) is int and value > 0 for value in numbers.values()):
+        raise UserError("`train`, `test` and `size` of [data] are whole numbers if images are to be rendered.")
+    own = {key: data[key] for key in WORLD_KEYS if key in data}
+    if "graph" in own:
+        own["graph"] = load_model(words(own, "graph", ""))
+    try:
+        world = World(**own)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise error if isinstance(error, UserError) else UserError(f"[data] is no world: {error}.") from None
+    return ImageVariant(name="images", settings=settings, world=world, **numbers)
+
+
+def changes(kind: type[TrainSettings] | type[MixingSettings], content: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return settings as the file gives them, by the names of options, each checked for its type."""
+    hints = get_type_hints(kind)
+    known = [field.name for field in fields(kind) if field.name != "seed"]
+    found = {}
+    for key, value in content.items():
+        name = key.replace("-", "_")
+        name = OPTIONS.get(name, name)
+        if name == "seed":
+            raise UserError(f"The {where} names a seed; `seeds` of the file names them for all rows.")
+        check_known("setting", name, known)
+        found[name] = setting(name, value, hints[name], where)
+    return found
+
+
+def setting(name: str, value: Any, hint: Any, where: str) -> Any:
+    """Return a setting of the right type: a list as a tuple, a whole number as a number; raise UserError otherwise."""
+    if value in NONE_WORDS.get(name, ()):
+        return None
+    try:
+        if name == "lambdas":
+            several = value if isinstance(value, list) and isinstance(value[0], list) else [value]
+            return tuple(numbers_of(each) for each in several)
+        if name == "hard":
+            return numbers_of(value)
+        if name == "only":
+            return tuple(map(str, value if isinstance(value, list) else [value]))
+        hint = get_args(hint)[0] if get_origin(hint) is OwnOr else hint
+        value = float(value) if type(value) is int and isinstance(0.0, hint) else value
+        # True is a whole number in Python.
+        if isinstance(value, hint) and (type(value) is not bool or not isinstance(2, hint)):
+            return value
+    except (TypeError, ValueError, IndexError):
+        pass
+    raise UserError(f"{name} of {where} cannot be {value!r}.")
+
+
+def numbers_of(value: Any) -> tuple[float, ...]:
+    return tuple(float(each) for each in (value if isinstance(value, list) else [value]))
+
+
+def figure(where: str, column: str, value: Any) -> tuple[float, float]:
+    """Return a published figure: its mean and spread in percent, or the mean alone."""
+    given = value if isinstance(value, list) else [value, 0.0]
+    if len(given) != 2 or not all(isinstance(each, int | float) for each in given):
+        raise UserError(f"`paper` of {where} holds a mean and a spread in percent, such as [96.7, 0.1], for {column}.")
+    return float(given[0]), float(given[1])
+
+
+def check_keys(kind: str, content: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    for key in content:
+        check_known(kind, key, known)
+
+
+def table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return a table of the file, empty if there is none."""
+    found = content.get(key, {})
+    if not isinstance(found, dict):
+        raise UserError(f"`{key}` is a table, not {found!r}.")
+    return found
+
+
+def words(content: Mapping[str, Any], key: str, default: str) -> str:
+    found = content.get(key, default)
+    if not isinstance(found, str):
+        raise UserError(f"`{key}` is text, not {found!r}.")
+    return found
+
+
+def folder_name(what: str, name: str) -> str:
+    """Return a name that becomes part of a folder's; raise UserError for one that cannot."""
+    if not re.fullmatch(r"[\w+=,^][\w.+=,^-]*", name) or len(name) > 100:
+        raise UserError(f"The {what} {name!r} names a folder: take letters, digits and _ - + = , . in it.")
+    return name

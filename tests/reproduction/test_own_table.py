@@ -1,0 +1,167 @@
+"""A table of a user's own, from a TOML file: what it runs, what it goes on with, and what it refuses."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from synthetic import make_dataset
+
+from ident3d import UserError, reproduce
+from ident3d.cli import main
+from ident3d.latents.worlds import World
+from ident3d.reproduction.own_table import own_experiment
+from ident3d.training.experiments.experiment import ImageVariant
+
+IMAGES = """
+title = "Narrow and wide pairs"
+seeds = [0, 1]
+columns = ["R²", "linear_r2"]
+
+[data]
+train = "train"
+test = "test"
+
+[settings]
+encoder = "tiny:plain"
+batch = 32
+steps = 2
+dtype = "fp32"
+bound = "auto"
+
+[rows.narrow]
+sigma = 0.05
+paper = {"R²" = [96.7, 0.1]}
+
+[rows.wide]
+sigma = 1
+
+[rows.pixels]
+identity = true
+"""
+MIXING = """
+name = "mixed"
+notes = "Both in a second."
+
+[settings]
+dim = 4
+encoder = "16x1"
+batch = 64
+steps = 2
+
+[rows.box]
+[rows.an]
+lambda = [5, 25]
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a training set and a test set."""
+    monkeypatch.chdir(tmp_path)
+    make_dataset(tmp_path / "train", 64)
+    make_dataset(tmp_path / "test", 48, split="test")
+    return tmp_path
+
+
+def command(*words: str) -> Result:
+    return CliRunner().invoke(main, ["reproduce", *words, "--root", "data", "--device", "cpu"])
+
+
+def test_a_table_on_images_is_run_and_goes_on(here: Path) -> None:
+    Path("own.toml").write_text(IMAGES)
+    done = command("own.toml", "--rows", "narrow,pixels", "--seeds", "0", "--json")
+    assert done.exit_code == 0, done.output
+    folder = here / "data/reproduce/own"
+    assert {path.parent.name for path in folder.rglob("result.json")} == {"narrow-seed0", "pixels-seed0"}
+    said: list[str] = []
+    where, markdown = reproduce("own.toml", root="data", device="cpu", say=said.append, show_progress=False)
+    assert where.resolve() == folder
+    assert said[0].startswith("4 rows to do")
+    found = json.loads((folder / "table.json").read_text())
+    assert {(result["row"], result["seed"]) for result in found["results"]} == {
+        (row, seed) for row in ("narrow", "wide", "pixels") for seed in (0, 1)
+    }
+    assert found["command"] == "ident3d reproduce own.toml --seeds 0,1"
+    assert found["results"][0]["facts"]["settings"]["sigma"] == 0.05
+    assert 0 < found["results"][0]["figures"]["linear_r2"] <= 1
+    assert "Narrow and wide pairs" in markdown
+    assert "0.9670 ± 0.0010" in markdown
+    assert (folder / "report.html").is_file()
+    # Rows that were run on other images, or with other settings, are not set beside those of now.
+    Path("own.toml").write_text(IMAGES.replace("steps = 2", "steps = 3"))
+    assert "settings.steps" in command("own.toml").stderr
+    make_dataset(here / "other", 64, seed=1)
+    Path("own.toml").write_text(IMAGES.replace('"train"', '"other"'))
+    assert "images.sha256.train" in command("own.toml").stderr
+
+
+def test_a_table_on_mixed_latents(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(MIXING)
+    folder, markdown = reproduce(
+        tmp_path / "own.toml", root=tmp_path, device="cpu", workers=1, say=lambda _: None, show_progress=False
+    )
+    assert folder == tmp_path / "reproduce/mixed"
+    assert "Both in a second." in markdown
+    results = json.loads((folder / "table.json").read_text())["results"]
+    assert {result["row"]: result["facts"]["settings"]["lambdas"] for result in results} == {
+        "box": [], "an": [[5.0, 5.0, 25.0, 25.0]],
+    }  # fmt: skip
+    assert "identity R²" in results[0]["figures"]
+
+
+def test_images_may_be_rendered_first(tmp_path: Path) -> None:
+    data = '[data]\ntrain = 200\ntest = 50\nsize = 32\nscene = "3dident"\nfixed = {rotation = 0}\n'
+    (tmp_path / "own.toml").write_text(f"{data}[rows.one]\nsteps = 5\n")
+    (variant,) = own_experiment(tmp_path / "own.toml").variants("own")
+    assert isinstance(variant, ImageVariant)
+    assert (variant.train, variant.test, variant.size, variant.folders) == (200, 50, 32, {})
+    assert variant.world == World(fixed={"rotation": 0})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fact"),
+    [
+        ("steps = 2", "step = 2", "'steps'"),
+        ("steps = 2", 'steps = "two"', "steps of settings"),
+        ("steps = 2", "steps = true", "steps of settings"),
+        ("batch = 32", "seed = 3", "`seeds`"),
+        ("sigma = 1", "sigma = [1]", "sigma of row wide"),
+        ("[rows.wide]", '[rows."../wide"]', "'../wide'"),
+        ("seeds = [0, 1]", "seeds = [0, 0]", "twice"),
+        ("seeds = [0, 1]", "seed = [0]", "'seeds'"),
+        ('"linear_r2"', '"linear_r"', "'linear_r2'"),
+        ('test = "test"', "", "`test`"),
+        ('test = "test"', 'test = "nowhere"', "nowhere"),
+        ('test = "test"', "test = 40", "whole numbers"),
+        ("identity = true", "identity = true\nsteps = 3", "steps"),
+        ("[96.7, 0.1]", '"high"', "percent"),
+        ("[rows.narrow]", "[rows.narrow", "TOML"),
+    ],
+)
+def test_what_a_file_may_not_say(here: Path, old: str, new: str, fact: str) -> None:
+    assert old in IMAGES
+    Path("own.toml").write_text(IMAGES.replace(old, new, 1))
+    done = command("own.toml")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert fact in done.stderr
+    assert "own.toml" in done.stderr
+    assert not Path("data").exists()
+
+
+def test_the_files_of_the_page_can_be_read(here: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/own-table.md").read_text(encoding="utf-8")
+    whole, rendered = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    whole = re.sub('"data/3dident-(train|test)-[^"]*"', r'"\1"', whole)
+    for text in (whole, re.sub(r"^\[data\]\n(.+\n)*", rendered, whole, flags=re.MULTILINE)):
+        Path("page.toml").write_text(text)
+        found = own_experiment("page.toml")
+        assert [row.name for row in found.rows] == ["narrow", "usual", "sphere", "pixels"]
+        assert found.rows[1].paper == {"R²": (96.73, 0.10), "MCC": (98.31, 0.04)}
+
+
+def test_a_file_that_is_not_there_and_a_name_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"nothing\.toml"):
+        own_experiment(tmp_path / "nothing.toml")
+    assert "FILE.toml" in command("tabel").stderr

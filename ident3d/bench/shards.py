@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,7 @@ from PIL import Image
 
 from ident3d.bench.measure import Column, least_cpu_seconds, table
 from ident3d.errors import UserError
-from ident3d.loaders.folders.folder import open_folder
-from ident3d.loaders.format.shard import read_shard
+from ident3d.loaders.folders.folder import checked_shards, open_folder
 
 Images = NDArray[np.uint8]
 LEVELS = (4, 6, 9)
@@ -60,14 +60,9 @@ def bench_shards(path: Path | str, *, images: int = 64, repeats: int = 3) -> Sha
     if images < 1 or repeats < 1:
         raise UserError("The filters are measured on at least one image.")
     folder = open_folder(path)
-    found: list[Images] = []
-    for entry in folder.entries:
-        found += list(read_shard(folder.shard_path(entry)).images)
-        if len(found) >= images:
-            break
+    found = list(islice(chain.from_iterable(shard.images for shard in checked_shards(folder)), images))
     if not found:
         raise UserError(f"{path} has no finished images yet.")
-    found = found[:images]
     costs = [
         through_hdf5(found, repeats, f"HDF5 gzip {level}", compression="gzip", compression_opts=level)
         for level in LEVELS

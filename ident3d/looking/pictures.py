@@ -1,6 +1,7 @@
 """Pictures of a dataset and of what its latents do."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from ident3d.latents.exact.names import CLASSES, short_name
 from ident3d.latents.exact.streams import noise_seed
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.contact_sheet import contact_sheet
-from ident3d.loaders.folders.folder import checked_shards, open_folder
+from ident3d.loaders.folders.folder import Folder, checked_shards, open_folder
 from ident3d.loaders.format.latents_source import world_of
 from ident3d.progress import progress_bar
 from ident3d.shapes.rendering import add_meshes, mesh_hashes
@@ -42,23 +43,21 @@ def preview(path: Path | str, *, count: int = 24, columns: int = 6, with_latents
     folder = open_folder(path)
     if not folder.entries:
         raise UserError(f"{path} has no finished images yet.")
-    images: list[NDArray[np.uint8]] = []
-    captions: list[str] = []
     # Shards are read one by one until there are enough images: a dataset may have thousands.
-    world = world_of(folder.description.settings)
-    names, class_names = world.names, CLASSES if isinstance(world, World) else world.classes
-    for shard in checked_shards(folder):
-        classes = (
-            [""] * len(shard.images)
-            if shard.classes is None
-            else [f"{class_name(class_names, c)}\n" for c in shard.classes]
-        )
-        images += list(shard.images)
-        captions += [shown + caption(names, row) for row, shown in zip(shard.raw_latents, classes, strict=True)]
-        if len(images) >= count:
-            break
-    images, captions = images[:count], captions[:count]
+    images, captions = zip(*islice(captioned(folder), count), strict=True)
     return contact_sheet(images, min(columns, len(images)), captions=captions if with_latents else ())
+
+
+def captioned(folder: Folder) -> Iterator[tuple[NDArray[np.uint8], str]]:
+    """Yield each finished image with its class, if it has one, and its latents."""
+    world = world_of(folder.description.settings)
+    names = CLASSES if isinstance(world, World) else world.classes
+    for shard in checked_shards(folder):
+        classes = [""] * len(shard.images)
+        if shard.classes is not None:
+            classes = [f"{class_name(names, number)}\n" for number in shard.classes]
+        for image, row, shown in zip(shard.images, shard.raw_latents, classes, strict=True):
+            yield image, shown + caption(world.names, row)
 
 
 def class_name(names: Sequence[str], number: int) -> str:

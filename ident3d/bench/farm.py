@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Annotated
 
-from ident3d.bench.measure import Column, in_own_process, table
+from ident3d.bench.measure import Column, Shown, columns_of, in_own_process, table
 from ident3d.bench.processes import cpu_seconds, resident_mib, served
 from ident3d.errors import UserError
 from ident3d.farm.cluster import Cluster
@@ -28,12 +29,12 @@ from ident3d.progress import progress_bar
 class FarmRun:
     """One run. Memory is the resident set of the largest worker, by images rendered per worker; CPU time is of all."""
 
-    kind: str
-    workers: int
-    images: int
-    images_per_second: float
-    cpu_per_image: float
-    start_seconds: float
+    kind: Annotated[str, Shown("run")]
+    workers: Annotated[int, Shown("workers")]
+    images: Annotated[int, Shown("images")]
+    images_per_second: Annotated[float, Shown("images/s", ".2f")]
+    cpu_per_image: Annotated[float, Shown("CPU s an image", ".3f")]
+    start_seconds: Annotated[float, Shown("s to first", ".1f")]
     memory_mib: tuple[tuple[int, float], ...]
 
 
@@ -47,13 +48,8 @@ class FarmBench:
     def table(self) -> str:
         base = self.runs[0].images_per_second
         columns: list[Column] = [
-            ("run", "{0.kind}"),
-            ("workers", "{0.workers}"),
-            ("images", "{0.images}"),
-            ("images/s", "{0.images_per_second:.2f}"),
-            ("ratio", lambda run: f"{run.images_per_second / base:.2f}"),
-            ("CPU s an image", "{0.cpu_per_image:.3f}"),
-            ("s to first", "{0.start_seconds:.1f}"),
+            *columns_of(FarmRun),
+            ("ratio of images/s", lambda run: f"{run.images_per_second / base:.2f}"),
             ("MiB a worker at images", lambda run: ", ".join(f"{mib:.0f} at {n}" for n, mib in run.memory_mib)),
         ]
         return table(self.runs, columns, style="simple")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tabulate import tabulate
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.loaders.format.files import write_atomically
 from ident3d.training.runs.listing import USUAL, FoundRun, runs
 from ident3d.training.runs.picture import comparison_picture
@@ -169,8 +169,7 @@ def chosen(metrics: str | Sequence[str], groups: Sequence[Group]) -> tuple[str, 
         return tuple(name for name in known if name not in USUAL.values())
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     for name in names:
-        if name not in known:
-            raise unknown("score of these runs", name, known)
+        check_known("score of these runs", name, known)
     return names
 
 

@@ -1,5 +1,6 @@
 """What a run shows, and what to try next: sentences from its log, its scores and its pairs."""
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any, Final
@@ -10,6 +11,7 @@ from ident3d.training.images.settings import TrainSettings
 
 # Differences that a reader would act on. A latent below AT_ZERO is not found; KNOWABLE is what makes that remarkable.
 RISE, APART, AT_ZERO, KNOWABLE, NEAR, WIDER = 0.02, 0.1, 0.1, 0.5, 0.03, 1.5
+LEARNT_BY_HEART: Final = 0.05
 # R² of a batch is fitted on the rows that it is scored on: with fewer rows for each code it says little.
 ROWS_A_CODE: Final = 4
 
@@ -58,29 +60,36 @@ def of_the_curve(s: TrainSettings, log: Sequence[Mapping[str, Any]], best: BestB
 
 
 def latents_left(s: TrainSettings, scores: Mapping[str, Any], attainable: Mapping[str, float | None]) -> list[str]:
-    """Return which latents were not found though they could be, or that all are where they can be."""
+    """Return which latents were not found though they could be, which are far from what they could be, or neither."""
     values = score_of(scores, "linear_r2_held_out").get("per_latent") or []
     r2 = dict(zip(scores["latents"], values, strict=False))
-    at_zero = [name for name, value in r2.items() if value < AT_ZERO and (attainable.get(name) or 0) > KNOWABLE]
+    most = {name: attainable.get(name) or 1.0 for name in r2}
+    at_zero = [name for name in r2 if r2[name] < AT_ZERO and most[name] > KNOWABLE]
+    short = [name for name in r2 if name not in at_zero and r2[name] < most[name] - APART]
+    found = []
     if at_zero:
         held = [name for name in at_zero if s.only and name not in s.only]
         why = " --only keeps some of them equal in pairs, which then tell nothing of them apart." if held else ""
-        shown = ", ".join(f"{name} ({attainable[name]:.2f})" for name in at_zero)
-        return [
+        shown = ", ".join(f"{name} ({most[name]:.2f})" for name in at_zero)
+        found.append(
             f"Not found, though a reader of the images could (attainable R² in brackets): {shown}.{why} A "
             "--supervised run tells whether the encoder sees them at all; then more --steps, a wider box or --batch."
-        ]
-    if r2 and all(value > (attainable.get(name) or 1) - NEAR for name, value in r2.items()):
-        return [f"Every latent is within {NEAR} of its attainable R²."]
-    return []
+        )
+    if short:
+        shown = ", ".join(f"{name} ({r2[name]:.2f} of {most[name]:.2f})" for name in short)
+        found.append(f"Not yet at their attainable R²: {shown}. More --steps or more images.")
+    if r2 and all(value > most[name] - NEAR for name, value in r2.items()):
+        found.append(f"Every latent is within {NEAR} of its attainable R².")
+    return found
 
 
 def mixed_codes(s: TrainSettings, scores: Mapping[str, Any]) -> list[str]:
-    """Return why MCC is far below R², if it is: the latents are there, but not one to a code."""
-    r2, mcc = (score_of(scores, name).get("score") for name in ("linear_r2_held_out", "mcc_pearson"))
-    if r2 is None or mcc is None or r2 - mcc < APART:
+    """Return why MCC is far below what R² allows, if it is: the latents are there, but not one to a code."""
+    values = score_of(scores, "linear_r2_held_out").get("per_latent") or []
+    mcc = score_of(scores, "mcc_pearson").get("score")
+    if not values or mcc is None or (allowed := best_mcc(values)) - mcc < APART:
         return []
-    start = f"MCC is far below R² ({mcc:.2f}, {r2:.2f}): the latents are in the codes, but mixed. "
+    start = f"MCC is {mcc:.2f} where R² of the latents allows {allowed:.2f}: they are in the codes, but mixed. "
     if s.supervised:
         return [start + "In supervised training that is unusual; look at the correlations below."]
     if s.space == "unbounded":
@@ -88,9 +97,14 @@ def mixed_codes(s: TrainSettings, scores: Mapping[str, Any]) -> list[str]:
     if s.space == "sphere":
         return [start + "On the sphere theory promises a rotation, no more; latents of a box want --space box."]
     return [
-        start + "In a box that the codes do not fill they can be rotated: a narrower start (--bound), more steps, or "
+        start + "In a box that the codes do not fill they can be rotated: a narrower start (--bound), more --steps, or "
         "--cond laplace with --model-p 1."
     ]
+
+
+def best_mcc(per_latent: Sequence[float]) -> float:
+    """Return the MCC of codes that each hold one latent with this R²: the correlation is the root of it."""
+    return mean(math.sqrt(max(0.0, value)) for value in per_latent)
 
 
 def on_new_images(s: TrainSettings, log: Sequence[Mapping[str, Any]], scores: Mapping[str, Any]) -> list[str]:
@@ -101,11 +115,11 @@ def on_new_images(s: TrainSettings, log: Sequence[Mapping[str, Any]], scores: Ma
         return []
     # Adjusted for the fit on the batch's own rows.
     fitted = 1 - (1 - mean(batches)) * (s.batch - 1) / max(1, s.batch - (s.dim or 1) - 1)
-    if fitted - held_out < APART:
+    if fitted - held_out < LEARNT_BY_HEART:
         return []
     return [
-        f"On the training images R² is {fitted:.2f}, on new ones {held_out:.2f}: the encoder has learnt these images "
-        "by heart. More images help most."
+        f"On the training images R² is {fitted:.2f}, on new ones {held_out:.2f}: the encoder has partly learnt these "
+        "images by heart. More images help most."
     ]
 
 

@@ -13,6 +13,7 @@ from ident3d.training.mixing.by_lambda import beside_lambda, blocks
 from ident3d.training.mixing.run import open_mixing
 from ident3d.training.mixing.scores import COUNT, SCORES_FILE
 from ident3d.training.mixing.settings import MixingSettings
+from ident3d.training.report.advice import best_mcc
 from ident3d.training.report.charts import curve, line_chart
 from ident3d.training.report.explained import chance_mcc
 from ident3d.training.report.paper import comparison, mixing_rows, other_than_paper_mixing
@@ -179,8 +180,9 @@ def what_next(
             "for these latents, pairs and this batch, the loss has better minima than the truth. A larger --batch or a "
             "marginal nearer to uniform."
         )
-    if r2 - mcc > APART:
-        found.append(mixed(s, r2, mcc))
+    values = facts.get("per_latent") or []
+    if values and best_mcc(values) - mcc > APART:
+        found.append(mixed(s, best_mcc(values), mcc))
     if quarter > 1:
         before, last = (
             mean(line.get("r2") or 0.0 for line in part) for part in (log[-2 * quarter : -quarter], log[-quarter:])
@@ -192,9 +194,9 @@ def what_next(
     return found or ["All latents are identified as far as theory promises for this space."]
 
 
-def mixed(s: MixingSettings, r2: float, mcc: float) -> str:
-    """Return why MCC is far below R²."""
-    start = f"MCC is far below R² ({mcc:.2f}, {r2:.2f}): the latents are in the codes, but mixed."
+def mixed(s: MixingSettings, allowed: float, mcc: float) -> str:
+    """Return why MCC is far below what R² allows."""
+    start = f"MCC is {mcc:.2f} where R² of the latents allows {allowed:.2f}: they are in the codes, but mixed."
     if s.space == "sphere" and not s.lambdas:
         return f"{start} On the sphere theory promises a rotation, no more; --lambda 5,25 breaks the symmetry."
     if s.space == "unbounded" and s.cond == "normal":

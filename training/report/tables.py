@@ -23,7 +23,8 @@ def score_table(head: Sequence[str], rows: Iterable[tuple[str, str, Sequence[str
     first = "".join(f"<th>{escape(name)}</th>" for name in head)
     lines = "".join(
         f"<tr><td>{escape(name)}<small>{escape(meant)}</small></td>"
-        + "".join(f"<td>{escape(figure)}</td>" for figure in figures)
+        # A narrow page may break a line before the spread, not after its sign.
+        + "".join(f"<td>{escape(figure).replace('± ', '±&nbsp;')}</td>" for figure in figures)
         + "</tr>"
         for name, meant, figures in rows
     )

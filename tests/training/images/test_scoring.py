@@ -223,7 +223,7 @@ def test_a_report_shows_everything_and_loads_nothing(root: Path, tmp_path: Path)
     pages = [address for address in seen.addresses if not address.startswith("data:image/png;base64,")]
     assert pages
     assert all((run / page).resolve().is_file() for page in pages)
-    for part in ("Curves", "Scores", "0.9673 ± 0.0010", "Walks along", "Nearest in code space", "Training pairs",
+    for part in ("Curves", "Scores", "0.9673 ±&nbsp;0.0010", "Walks along", "Nearest in code space", "Training pairs",
                  "What this run shows", "by chance", "attainable", "not comparable", "ratio"):  # fmt: skip
         assert part in page
     assert "&lt;script&gt;" in page

@@ -13,6 +13,7 @@ from ident3d.bench.measure import Column, in_own_process, table
 from ident3d.bench.opening import Opening, measure_opening
 from ident3d.bench.search import SearchCost, measure_searches
 from ident3d.errors import UserError
+from ident3d.latents.factors import Factors
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.packed import matching_file, pack
 
@@ -89,6 +90,9 @@ def bench_loader(
     that part out. Scratch files go to the system's temporary folder.
     """
     data = ImageDataset(path, packed=False)
+    # The papers' way takes pictures in colours, and the large dataset draws latents of its own.
+    if isinstance(data.world, Factors):
+        raise UserError(f"{path} shows no scene; the loaders are measured on a folder that `ident3d render` made.")
     if batch < 1 or batches < 2:
         raise UserError("The loaders are measured on two batches at least, of one pair at least.")
     # Two of the variants read the packed file.

@@ -151,8 +151,8 @@ def our_steps(path: Path | str, settings: TrainSettings) -> tuple[str, list[dict
 def encoder_passes(data: PairDataset, settings: TrainSettings) -> Callable[[int], object]:
     """Return a step that is nothing but the encoder's passes there and back over both views of a batch."""
     here = torch.device("cpu")
-    model = on_device(new_encoder(settings, data.source.world), here)
     pixels = Pixels(data.mean, data.std, settings.size)
+    model = on_device(new_encoder(settings, data.source.world, pixels.channels), here)
     x = torch.cat(pair_views(pixels, data.batch(np.arange(settings.batch)), here)[0])
 
     def step(_: int) -> None:
@@ -166,7 +166,7 @@ def encoder_passes(data: PairDataset, settings: TrainSettings) -> Callable[[int]
 
 def plain_loop(data: PairDataset, settings: TrainSettings) -> Iterator[float]:
     """Run the usual loop: samples normalised one by one, two passes in float32, all differences at once."""
-    model = new_encoder(settings, data.source.world)
+    model = new_encoder(settings, data.source.world, len(data.mean))
     optimiser = torch.optim.Adam(model.parameters(), lr=settings.lr)
     mean, std = (torch.tensor(values)[:, None, None] for values in (data.mean, data.std))
 

@@ -3,14 +3,17 @@
 import json
 from pathlib import Path
 
+import numpy as np
 from click.testing import CliRunner
-from synthetic import make_dataset
 
+from ident3d import from_arrays
 from ident3d.cli import main
 
 
-def test_both_loops_are_measured(tmp_path: Path) -> None:
-    path = make_dataset(tmp_path / "set", 40)
+def test_both_loops_are_measured_on_anybodys_images(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    grey = rng.integers(0, 256, (40, 16, 16)).astype(np.uint8)
+    path = from_arrays(grey, rng.uniform(-1, 1, (40, 10)), tmp_path / "set", show_progress=False).path
     words = ["bench", "train", str(path), "--batch", "8", "--steps", "2", "--encoder", "conv", "--threads", "2"]
     done = CliRunner().invoke(main, [*words, "--json"])
     assert done.exit_code == 0, done.output
@@ -23,3 +26,7 @@ def test_both_loops_are_measured(tmp_path: Path) -> None:
     assert found["faster"] == found["plain"] / found["ours"]
     refused = CliRunner().invoke(main, [*words, "--threads", "0"])
     assert refused.exit_code == 2
+    # what the loaders are measured against reads colours and draws a scene's latents
+    refused = CliRunner().invoke(main, ["bench", "loader", str(path)])
+    assert refused.exit_code == 2
+    assert "scene" in refused.stderr

@@ -29,9 +29,9 @@ def os_errors(what: str) -> Iterator[None]:
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     """Return the error for a name that is not one of `known`, with the nearest known ones as a suggestion."""
     names = list(known)
-    # A part of a name, such as mcc, stands for all names that begin with it; a misspelt one for the nearest.
-    near = [known for known in names if name and known.startswith(f"{name}_")]
-    near = near or get_close_matches(name, names, n=1, cutoff=0.6)
+    # The nearest name comes first; a part of a name, such as mcc, also stands for all names that begin with it.
+    near = get_close_matches(name, names, n=1, cutoff=0.6)
+    near += [known for known in names if name and known.startswith(f"{name}_") and known not in near]
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     choice = "." if near and len(names) > MANY else f"; choose one of {', '.join(names)}."
     return UserError(f"There is no {kind} {name!r}{choice}{hint}")

@@ -9,7 +9,8 @@ from ident3d.latents.exact.arithmetic import Float64, normal_quantile
 from ident3d.latents.exact.causal_draws import sample
 from ident3d.latents.exact.names import NAMES
 from ident3d.latents.exact.streams import uniform_float32, uniform_float64, words
-from ident3d.latents.worlds import SPHERE, World
+from ident3d.latents.scene_values import SPHERE
+from ident3d.latents.worlds import World
 
 
 class Draws(NamedTuple):

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError, check_known
 from ident3d.latents.distributions.spaces import Box, Product, Space, Sphere
-from ident3d.latents.exact.arithmetic import atan2
 from ident3d.latents.exact.causal import CausalModel, check_classes, published_model
-from ident3d.latents.exact.names import ANGLES, CLASSES, GROUPS, HUES, NAMES, POSITIONS, VIEWS, single_names
+from ident3d.latents.exact.names import CLASSES, GROUPS, NAMES, POSITIONS, VIEWS
 from ident3d.latents.factor import Factor
 from ident3d.latents.factors import Factors
+from ident3d.latents.held import check_held
+from ident3d.latents.scene_values import SPHERE, box_values, periodic_values
 
 # Scene → its own position, angle and hue ranges, in scene units (half widths).
 RANGES: Final = {
@@ -24,7 +25,6 @@ RANGES: Final = {
     "causal3dident": (2.0, math.pi / 2, math.pi / 2),
 }
 HUE_RULES: Final = ("published", "wrapped")
-SPHERE: Final = slice(3, 11)  # of the periodic world's raw numbers
 
 
 @dataclass(frozen=True, init=False)
@@ -88,7 +88,8 @@ class World:
         for (name, value), own in zip(given.items(), RANGES[scene], strict=True):
             self.__dict__[name] = self._check_range(name, value, own)
         self.__dict__["graph"], self.__dict__["classes"] = self._check_graph_and_classes(graph, classes)
-        self.__dict__["fixed"], self.__dict__["do"] = self._check_fixed_and_do(fixed, do)
+        held = check_held(scene, self.graph, self.classes, fixed, do)
+        self.__dict__["fixed"], self.__dict__["do"] = (held, {}) if self.graph is None else ({}, held)
 
     def _check_range(self, name: str, given: float | None, own: float) -> float:
         try:
@@ -121,57 +122,6 @@ class World:
             if name not in graph.classes:
                 raise UserError(f"The graph has no class {name}; it has {', '.join(graph.classes)}.")
         return graph, chosen
-
-    def _check_fixed_and_do(
-        self, fixed: Mapping[str, float | str], do: Mapping[str, float | str]
-    ) -> tuple[dict[str, float | str], dict[str, float | str]]:
-        if do and self.graph is None:
-            name, value = next(iter(do.items()))
-            raise UserError(
-                f"The scene {self.scene} has no causal graph to intervene on: {name} is held by --fix {name}={value}, "
-                "`fixed` in Python, not by --do."
-            )
-        if fixed and self.graph is not None:
-            name, value = next(iter(fixed.items()))
-            raise UserError(
-                f"The scene {self.scene} has a causal graph: {name} is set by an intervention, --do {name}={value}, "
-                "`do` in Python, not by --fix."
-            )
-        held = self._check_held(fixed or do)
-        if self.graph is None:
-            return held, {}
-        # What is drawn anew must leave a graph that can be drawn from.
-        self.graph.intervened(held)
-        return {}, held
-
-    def _check_held(self, fixed: Mapping[str, float | str]) -> dict[str, float | str]:
-        singles: dict[str, float | str] = {}
-        # Groups come first, so that a single latent's own value replaces that of its group.
-        for name, value in sorted(fixed.items(), key=lambda item: item[0] not in GROUPS):
-            if name == "class" and self.causal:
-                check_known("class", value, self.classes)
-                continue
-            if name == "class":
-                raise UserError(f"The scene {self.scene} has no classes, so none can be held; causal3dident has.")
-            single = single_names(name)
-            if self.graph is not None and isinstance(value, str):
-                singles |= dict.fromkeys(single, value)
-                continue
-            try:
-                number = float(value)
-            except ValueError:
-                number = math.nan
-            if not -1 <= number <= 1:
-                raise UserError(f"A latent is held fixed at a raw value from -1 to 1, so {name} cannot be {value}.")
-            singles |= dict.fromkeys(single, number)
-        # The eight coordinates share one length, so that none can be held while the others are drawn.
-        if self.periodic and (angular := [name for name in singles if name not in GROUPS["position"]]):
-            raise UserError(
-                f"The periodic world draws its seven angles jointly on a sphere, so {angular[0]} cannot be held fixed; "
-                "the scene 3dident can do that."
-            )
-        held: dict[str, float | str] = {"class": fixed["class"]} if "class" in fixed else {}
-        return held | {name: singles[name] for name in NAMES if name in singles}
 
     @property
     def causal(self) -> bool:
@@ -233,24 +183,12 @@ class World:
         return Product((Box(3), Sphere(8))) if self.periodic else Box(len(NAMES))
 
     def to_scene(self, raw: ArrayLike) -> NDArray[np.float32]:
-        """(n, n_raw) raw latents → (n, 10) scene values in the order of NAMES, float32.
-
-        Box: range · raw. Periodic: x and y as in the box, z = range · (raw + 1)/2, and the point on S⁷ turned to
-        spherical coordinates, all but the last of the seven angles doubled.
-        """
+        """(n, n_raw) raw latents → (n, 10) scene values in the order of NAMES, float32; see `scene_values`."""
         raw = np.asarray(raw, np.float64)
         if raw.ndim != 2 or raw.shape[1] != self.n_raw:
             raise UserError(f"Raw latents of {self.scene} have the shape (images, {self.n_raw}), not {raw.shape}.")
-        scene = np.empty((len(raw), len(NAMES)))
-        scene[:, POSITIONS] = raw[:, POSITIONS] * self.position_range
-        if self.periodic:
-            scene[:, 2] = (raw[:, 2] + 1) / 2 * self.position_range
-            scene[:, 3:] = _spherical_coordinates(raw[:, SPHERE])
-            scene[:, 3:-1] *= 2
-        else:
-            scene[:, ANGLES] = raw[:, ANGLES] * self.angle_range
-            scene[:, HUES] = raw[:, HUES] * self.hue_range
-        return scene.astype(np.float32)
+        values = periodic_values if self.periodic else box_values
+        return values(raw, self.position_range, self.angle_range, self.hue_range).astype(np.float32)
 
     def check_raw(self, raw: ArrayLike) -> NDArray[np.float32]:
         """Latents from elsewhere as float32, or a sentence about what is wrong with them."""
@@ -308,17 +246,3 @@ AnyWorld: TypeAlias = World | Factors
 def read_world(settings: Mapping[str, Any]) -> AnyWorld:
     """Return the world that as_dict of either kind wrote."""
     return Factors.from_dict(settings) if "scene" not in settings else World.from_dict(settings)
-
-
-def _spherical_coordinates(point: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Points (n, d + 1) on S^d → d angles: a_k = arccos(x_k / |(x_k … x_{d+1})|) in [0, π], the last in [0, 2π)."""
-    n, d = len(point), point.shape[1] - 1
-    angles = np.empty((n, d))
-    # The squared length of the coordinates after x_k is summed in this order on every machine, so that angles agree.
-    rest = np.zeros(n)
-    for k in range(d, 0, -1):
-        rest = rest + point[:, k] * point[:, k]
-        angles[:, k - 1] = atan2(np.sqrt(rest), point[:, k - 1])
-    last = atan2(point[:, d], point[:, d - 1])
-    angles[:, d - 1] = np.where(last < 0, 2 * math.pi + last, last)
-    return angles

@@ -212,7 +212,8 @@ def make_loader(
         prefetch: Batches that each worker fetches ahead.
         seed: Of the order of an ImageDataset's images, by default 0. A PairDataset has a seed of its own.
         shuffle: Draw the order of an ImageDataset's images anew for each epoch.
-        drop_last: Leave out a last batch that is not full; the default, except for images in their own order.
+        drop_last: Leave out a last batch that is not full; the default, except for images in their own order, of which
+            the last batch of a rank may be short or missing.
         rank: This process among the `world_size` processes that share out each epoch.
         world_size: The number of those processes.
         pin_memory: Copy batches to pinned memory; by default if there is a GPU.

@@ -140,8 +140,10 @@ def check_due(path: Path, settings: Mapping[str, Any], job: Job) -> None:
 
 def is_unfinished_start(path: Path) -> bool:
     """Return whether the folder holds only what a run leaves that dies before it has written ``dataset.json``."""
-    # Whatever else lies there is somebody's work, and a dataset must not be mixed into it.
-    unknown = [file for file in path.iterdir() if file.name not in PARTS or file.is_dir()]
+    # Whatever else lies there is somebody's work, and a dataset must not be mixed into it. So is a README.md or a
+    # latents.npy without a manifest: a run would write over it.
+    parts = PARTS if manifest.readable_entries(path) else (manifest.MANIFEST_FILE,)
+    unknown = [file for file in path.iterdir() if file.name not in parts or file.is_dir()]
     ours = (TEMPORARY, PREFIX, REMOVED)
     strangers = [file for file in unknown if file.name != SHARDS and not file.name.startswith(ours)]
     shards = path / SHARDS

@@ -1,6 +1,7 @@
 """``from_arrays``: make a dataset folder of anybody's images, with their latents, classes and further columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -120,7 +121,8 @@ def from_arrays(
         remove_partial_files(out)
         # Blocks cannot be compared with those of an earlier call, so that nothing unfinished is kept of either. What is
         # not such a call's, another dataset or somebody's folder, is refused: below, everything of a dataset goes.
-        if not isinstance(pixels, ArrayImages):
+        blocks = not isinstance(pixels, ArrayImages)
+        if blocks:
             there, _ = target_description(out, settings, pixels.n, shard_size)
             if there.complete:
                 raise UserError(f"{out} holds a dataset already; choose another folder.")
@@ -140,8 +142,11 @@ def from_arrays(
                 show_progress=show_progress,
             )
         except BaseException:
-            if not isinstance(pixels, ArrayImages):
-                remove_dataset(out)
+            # Only what this call has begun, and only while no other process has taken the folder over.
+            with suppress(UserError):
+                if blocks and read_description(out).settings == settings:
+                    held.check()
+                    remove_dataset(out)
             raise
     return Imported(out, description.n, due)
 

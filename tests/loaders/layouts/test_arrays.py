@@ -13,13 +13,14 @@ import torch
 from click.testing import CliRunner
 from numpy.typing import NDArray
 from PIL import Image
+from synthetic import make_dataset
 
 import ident3d
 from ident3d import Factor, Factors, ImageDataset, PairDataset, TrainSettings, from_arrays, make_loader
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders.folders import make
-from ident3d.loaders.folders.folder import Description, open_folder, write_description
+from ident3d.loaders.folders.folder import DATASET_FILE, Description, open_folder, write_description
 from ident3d.loaders.format.shard import LONGEST_SETTINGS, Shard, encode_shard, read_settings
 from ident3d.training.report.report import write_report
 
@@ -313,6 +314,50 @@ def test_settings_that_no_shard_can_record_are_refused_before_anything_is_writte
     with pytest.raises(UserError, match="64,000"):
         from_arrays(X, z, tmp_path / "out", factors=long, **QUIET)
     assert not (tmp_path / "out").exists()
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+@pytest.mark.parametrize("more", [(), ("notes.txt",), ("shards.jsonl",)], ids=["", "notes", "manifest"])
+def test_a_users_own_files_outlive_a_refused_call(more: tuple[str, ...], blocks: bool, tmp_path: Path) -> None:
+    images, z = sprites()
+    own = tmp_path / "own"
+    own.mkdir()
+    for name in ("README.md", "latents.npy", "sample.png", *more):
+        (own / name).write_text("mine")
+    before = files_in(own)
+    with pytest.raises(UserError):
+        from_arrays(iter([images]) if blocks else images, z, own, factors=SPRITES, **QUIET)
+    assert files_in(own) == before
+
+
+@pytest.mark.parametrize("lost", ["nothing", DATASET_FILE])
+def test_blocks_never_replace_an_unfinished_dataset_of_another_kind(lost: str, tmp_path: Path) -> None:
+    images, z = sprites()
+    path = make_dataset(tmp_path / "rendered", 16, finished=False)
+    (path / lost).unlink(missing_ok=True)
+    before = files_in(path)
+    with pytest.raises(UserError, match="rendered"):
+        from_arrays(iter([images]), z, path, factors=SPRITES, **QUIET)
+    assert files_in(path) == before
+
+
+def test_blocks_whose_folder_was_taken_over_delete_nothing(tmp_path: Path) -> None:
+    images, z = sprites()
+    out = tmp_path / "out"
+
+    def blocks() -> Iterator[NDArray[np.uint8]]:
+        yield images[:128]
+        # Another process has taken the claim over meanwhile.
+        next(out.glob(".lease-*")).write_bytes(b"{}")
+        yield images[128:]
+
+    with pytest.raises(UserError, match="took over"):
+        from_arrays(blocks(), z, out, factors=SPRITES, shard_size=50, **QUIET)
+    assert {"shards/00000.h5", "shards/00001.h5", "dataset.json"} <= set(files_in(out))
 
 
 def test_an_interrupted_call_goes_on_and_other_images_are_refused(

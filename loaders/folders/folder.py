@@ -5,7 +5,9 @@ the end it gets totals, pixel mean and std, the manifest's sha256, and a digest 
 """
 
 import json
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from ident3d.errors import UserError
 from ident3d.latents.worlds import read_world
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import read_json, sha256, write_json
-from ident3d.loaders.format.inside import NotPlain, plain_sizes, read_plain
+from ident3d.loaders.format.inside import NotPlain, open_plain, plain_sizes, read_plain
 from ident3d.loaders.format.latents_source import check_source
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import CHANNELS, MEND, Shard, as_user_error, read_shard
@@ -41,6 +43,10 @@ SETTINGS: dict[str, type | tuple[type, ...]] = {
     "versions": dict,
 }
 LARGEST = 8192  # pixels
+
+
+class NotOurs(UserError):
+    """A ``dataset.json`` that is as it was written and that this ident3d cannot use, as that of a later version."""
 
 
 @dataclass(frozen=True)
@@ -142,17 +148,19 @@ def read_description(path: Path) -> Description:
         raise
     except (ValueError, KeyError) as error:
         raise UserError(f"{path / DATASET_FILE} cannot be read: {error!r}.") from None
-    # The version is checked before the digest, because another version may digest other fields.
+    # The version is named before the digest, because another version may digest other fields.
+    sound = found == digest({"format": kind, "format_version": version} | content)
+    wrong = NotOurs if sound else UserError
     if kind != DATASET_FORMAT:
-        raise UserError(f"{path / DATASET_FILE} does not describe an ident3d dataset.")
+        raise wrong(f"{path / DATASET_FILE} does not describe an ident3d dataset.")
     if version != DATASET_FORMAT_VERSION:
-        raise UserError(f"{path} has dataset format {version}; this ident3d reads format {DATASET_FORMAT_VERSION}.")
-    if found != digest({"format": kind, "format_version": version} | content):
+        raise wrong(f"{path} has dataset format {version}; this ident3d reads format {DATASET_FORMAT_VERSION}.")
+    if not sound:
         raise UserError(digest_mismatch(path / DATASET_FILE))
     try:
         return checked(content)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise UserError(f"{path / DATASET_FILE} does not say what a dataset must: {error}.") from None
+        raise NotOurs(f"{path / DATASET_FILE} does not say what a dataset must: {error}.") from None
 
 
 def checked(content: dict[str, Any]) -> Description:
@@ -213,6 +221,10 @@ def open_folder(path: Path | str | Folder) -> Folder:
     sizes = folder.store.sizes(SHARDS) if folder.store else plain_sizes(path, SHARDS, names)
     for entry in entries:
         size = sizes.get(entry.name)
+        if size is None and not folder.store:
+            # Something else may stand there, of which nothing is known: a link, for example.
+            with suppress(FileNotFoundError):
+                os.close(open_plain(path, f"{SHARDS}/{entry.name}"))
         if size != entry.bytes:
             what = "is missing" if size is None else f"has {size} bytes instead of {entry.bytes}"
             raise UserError(f"The shard {folder.shard_name(entry)} {what}; {MEND}")

@@ -181,7 +181,7 @@ def whole_shard(folder: Path, settings: dict[str, Any], job: Job) -> ShardEntry 
     """Return the entry of the job's shard if its file is there and whole, else None.
 
     A shard is whole if it reads without error, records these settings, and holds just the job's images and latents. A
-    killed run may have written it without entering it. Raise OSError if the file is there and cannot be read.
+    killed run may have written it without entering it. Raise OSError or Unread if it is there and cannot be read.
     """
     path = folder / SHARDS / job.name
     try:
@@ -192,5 +192,7 @@ def whole_shard(folder: Path, settings: dict[str, Any], job: Job) -> ShardEntry 
             return None
         entry = entry_of(job.name, shard, data)
         return None if content_problems(folder, settings, entry, shard) else entry
+    except Unread:  # it may well be whole, and is not made again for that
+        raise
     except (FileNotFoundError, UserError):
         return None

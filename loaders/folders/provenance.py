@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ident3d.loaders.folders.folder import digest
-from ident3d.loaders.format.files import read_json, sha256, write_json
+from ident3d.loaders.format.files import read_json, sha256, sha256_of_file, write_json
 from ident3d.loaders.format.inside import plain_sizes, read_plain
 from ident3d.machine import cpu_model, installed_versions
 
@@ -74,6 +74,6 @@ def beside_problems(folder: Path) -> dict[str, str]:
         found[PROVENANCE_FILE] = f"{PROVENANCE_FILE} is missing or damaged"
     # Version 0.1 recorded no hashes, so that its folders may go without a card.
     for name, recorded in ((known or {}).get("card") or {}).items():
-        if name in CARD_FILES and (name in lost or sha256(read_plain(folder, name)) != recorded):
+        if name in CARD_FILES and (name in lost or sha256_of_file(folder / name) != recorded):
             found[name] = f"{name} is lost, or not as it was written"
     return found

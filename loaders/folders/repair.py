@@ -4,8 +4,8 @@ Nothing is taken out unless it is proven wrong, and it goes into a folder ``remo
 wrong may be deleted instead.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from ident3d.loaders.folders.folder import (
     DATASET_FILE,
     SHARDS,
     Description,
+    NotOurs,
+    checked,
     digest_mismatch,
     missing_ranges,
     read_description,
@@ -24,6 +26,7 @@ from ident3d.loaders.folders.lifecycle import as_incomplete
 from ident3d.loaders.folders.store_transfer import push_repaired
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.aside import Aside
+from ident3d.loaders.format.files import sha256
 from ident3d.loaders.format.inside import NotPlain, remove
 from ident3d.loaders.format.manifest import MANIFEST_FILE, ShardEntry
 from ident3d.loaders.format.shard import Unread, read_settings, read_shard
@@ -63,19 +66,33 @@ def description_or_rebuilt(where: Path | Store, folder: Path) -> tuple[Descripti
     """Return ``dataset.json`` or, if it is damaged, what the shards record of themselves; and what is wrong."""
     try:
         return read_description(folder), None
+    except NotOurs:  # it is right as it is, and another version of ident3d may use it
+        raise
     except UserError as error:
         what, names = str(error), shard_names(where)
-    first = next((found for name in names if (found := read_own(where, folder, name))), None)
-    last = next((found for name in reversed(names) if (found := read_own(where, folder, name))), None)
+    lines = {entry.name: entry for entry in readable_lines(folder)}
+    # Nothing vouches for a shard but its line. One with another hash is asked only if there is none that has its own.
+    first, last = (
+        next((found for name in order if name in lines and (found := read_own(where, folder, name, lines))), None)
+        or next((found for name in order if (found := read_own(where, folder, name))), None)
+        for order in (names, names[::-1])
+    )
     if not (first and last):
         raise UserError(what)
     # Shard k of equal shards begins at k · size; only a first shard that is the only one is measured by its count.
-    size = last.begins // last.number if last.number else last.count
-    lines = readable_lines(folder)
-    # The shards behind the last one that can be taken apart are at most full. They must not seem to lie beyond the end.
-    behind = int(names[-1].removesuffix(".h5")) + 1 if int(names[-1].removesuffix(".h5")) > last.number else 0
-    n = max(last.begins + last.count, behind * size, *(entry.stop for entry in lines), 0)
-    return Description(first.settings, n, max(1, size)), what
+    size = max(1, last.begins // last.number if last.number else last.count)
+    if first.settings != last.settings or any(
+        own.begins != own.number * size or own.count > size for own in (first, last)
+    ):
+        raise UserError(f"{what} The shards {first.number} and {last.number} do not agree on what it said.")
+    # A shard that is there and cannot be taken apart may be full, and is never one too many.
+    highest = max(int(name.removesuffix(".h5")) for name in names)
+    whole = (highest + 1) * size if highest > last.number else 0
+    n = max(last.begins + last.count, whole, *(entry.stop for entry in lines.values()))
+    try:
+        return checked(asdict(Description(first.settings, n, size))), what
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise UserError(f"{what} Nor do its shards say what a dataset must: {error}.") from None
 
 
 @dataclass(frozen=True)
@@ -88,14 +105,16 @@ class Own:
     count: int
 
 
-def read_own(where: Path | Store, folder: Path, name: str) -> Own | None:
-    """Return what a shard records of itself, if it can be taken apart. Raise Unread if the system keeps us from it."""
+def read_own(where: Path | Store, folder: Path, name: str, lines: Mapping[str, ShardEntry] | None = None) -> Own | None:
+    """Return what a shard records of itself, if it is one; with `lines`, only if it has the hash of its line."""
     try:
         data = shard_bytes(where, name, LARGEST_SHARD)
+        if lines and sha256(data) != lines[name].sha256:
+            return None
         shard = read_shard(folder / SHARDS / name, data)
         settings = read_settings(folder / SHARDS / name, data)
         return Own(int(name.removesuffix(".h5")), settings, int(shard.index[0]), len(shard.index))
-    except Unread:
+    except Unread:  # what cannot be read now may be the last shard, which says how many images there are
         raise
     except (UserError, FileNotFoundError, IndexError):
         return None

@@ -22,8 +22,8 @@ from ident3d.loaders.folders.repair import (
     told,
 )
 from ident3d.loaders.folders.store_transfer import working_copy
-from ident3d.loaders.format.files import remove_partial_files, sha256
-from ident3d.loaders.format.inside import NotPlain, folder_at, read_plain
+from ident3d.loaders.format.files import remove_partial_files, sha256, sha256_of_file
+from ident3d.loaders.format.inside import NotPlain, folder_at
 from ident3d.loaders.format.latents_source import LATENTS_FILE, copy_is_sound, world_of
 from ident3d.loaders.format.latents_table import TABLE_FILE, Latents, joined
 from ident3d.loaders.format.latents_table import read as read_table
@@ -84,7 +84,7 @@ def verify(path: Path | str, *, repair: bool = False, delete: bool = False, show
         raise UserError("--delete says how to repair; give it together with --repair.")
     where = store_or_folder(path)
     if isinstance(where, Path):
-        if not (is_dataset(where) or (where / MANIFEST_FILE).exists() or shard_names(where)):
+        if not (where.is_dir() and (is_dataset(where) or (where / MANIFEST_FILE).exists() or shard_names(where))):
             raise UserError(f"{where} is not a dataset folder.")
         refuse_linked_shards(where, reading=not repair)
     holding = lease_on_store(where) if isinstance(where, Store) else lease(where)
@@ -125,9 +125,10 @@ def inspect(where: Path | Store, folder: Path, show_progress: bool) -> tuple[Fin
     description, what = description_or_rebuilt(where, folder)
     findings = Findings(description)
     add(findings, what, DATASET_FILE)
-    check(findings, lambda: latents_file_problem(folder, description), LATENTS_FILE)
+    # Of a description that is rebuilt, nothing vouches for the hash of the latents.
+    check(findings, lambda: latents_file_problem(folder, description), LATENTS_FILE, proven=not what)
     # While the copy of the latents is broken, or could not be read, shards are compared with all but their source.
-    compare_latents = not (findings.broken.get(LATENTS_FILE) or findings.unjudged)
+    compare_latents = not (LATENTS_FILE in findings.broken or findings.unjudged)
     check(findings, lambda: packed_problem(Folder(folder, description, ())), PACKED_FILE, PIXELS_FILE)
     listed, vouched, what = candidates(where, folder, description)
     add(findings, what)
@@ -177,10 +178,10 @@ def add(findings: Findings, what: str | None, *files: str, proven: bool = False)
         findings.broken |= dict.fromkeys(files, proven)
 
 
-def check(findings: Findings, find_problem: Callable[[], str | None], *files: str) -> None:
+def check(findings: Findings, find_problem: Callable[[], str | None], *files: str, proven: bool = True) -> None:
     """Note what is wrong with a file that a hash is recorded of, or why that cannot be said."""
     try:
-        add(findings, find_problem(), *files, proven=True)
+        add(findings, find_problem(), *files, proven=proven)
     except (OSError, MemoryError) as error:
         findings.unjudged.append(Problem(f"{files[-1]}: {reason(error)}"))
 
@@ -198,7 +199,7 @@ def table_problem(folder: Path, description: Description, latents: Sequence[Late
     found = read_table(folder, description.all_latents, description.n, world_of(description.settings).n_raw)
     if found is None:
         if table_sha256(folder) == description.all_latents:
-            raise OSError(None, "it is as recorded, and cannot be taken apart here")
+            raise OSError("it is as recorded, and cannot be taken apart here")
         return f"{TABLE_FILE} is missing or does not match its sha256"
     table, rows = joined(*found), [joined(*each) for each in latents]
     alike = bool(rows) and all(each.shape[1:] == table.shape[1:] for each in rows)
@@ -208,7 +209,7 @@ def table_problem(folder: Path, description: Description, latents: Sequence[Late
 
 def table_sha256(folder: Path) -> str | None:
     try:
-        return sha256(read_plain(folder, TABLE_FILE))
+        return sha256_of_file(folder / TABLE_FILE)
     except (FileNotFoundError, NotPlain):
         return None
 

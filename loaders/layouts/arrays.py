@@ -18,7 +18,7 @@ from ident3d.latents.exact.streams import SPLITS
 from ident3d.latents.factor import Factor
 from ident3d.latents.factors import Factors
 from ident3d.loaders.folders.card import ARRAYS, NOT_SAID
-from ident3d.loaders.folders.folder import is_dataset
+from ident3d.loaders.folders.folder import is_dataset, read_description
 from ident3d.loaders.folders.lifecycle import Job, default_shard_size, remove_dataset, target_description
 from ident3d.loaders.folders.make import make_shards
 from ident3d.loaders.format.files import new_folder, remove_partial_files, sha256

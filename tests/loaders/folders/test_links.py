@@ -109,6 +109,15 @@ def test_linked_shards_are_read_where_the_user_asks(tmp_path: Path, monkeypatch:
     assert state(whole) == before | {f"{SHARDS}/00001.h5": b"broken"}
 
 
+def test_shards_that_are_links_are_not_called_missing(tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "set", 16)
+    (path / SHARDS / "00001.h5").rename(tmp_path / "blob")
+    (path / SHARDS / "00001.h5").symlink_to(tmp_path / "blob")
+    with pytest.raises(NotPlain, match=rf"00001\.h5 is a link.*{FOLLOW_VARIABLE}") as caught:
+        open_folder(path)
+    assert "--repair" not in str(caught.value)
+
+
 def test_a_linked_manifest_is_neither_read_nor_appended_to(tmp_path: Path) -> None:
     path, theirs = make_dataset(tmp_path / "set", 16, finished=False), tmp_path / "theirs"
     (path / manifest.MANIFEST_FILE).rename(theirs)

@@ -19,12 +19,20 @@ from synthetic import make_dataset
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders.folder import DATASET_FILE, SHARDS, open_folder, read_description, write_description
+from ident3d.loaders.folders.folder import (
+    DATASET_FILE,
+    SHARDS,
+    digest,
+    open_folder,
+    read_description,
+    write_description,
+)
 from ident3d.loaders.folders.lifecycle import as_incomplete
 from ident3d.loaders.folders.verify import Verified, verify
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.aside import REMOVED
 from ident3d.loaders.format.files import sha256
+from ident3d.loaders.format.latents_source import LATENTS_FILE, copied
 from ident3d.loaders.format.manifest import MANIFEST_FILE, entry_of
 from ident3d.loaders.format.shard import Shard, encode_shard, read_shard
 
@@ -357,6 +365,94 @@ def test_description_and_manifest_are_both_rebuilt(path: Path) -> None:
     (path / DATASET_FILE).unlink()
     assert repaired(path).good == 24
     assert read_description(path) == as_incomplete(before)
+
+
+def test_a_description_of_a_later_version_is_left_alone(path: Path) -> None:
+    content = json.loads((path / DATASET_FILE).read_text())
+    del content["digest"]
+    later = [content | {"format_version": 2}, content | {"settings": content["settings"] | {"world": {"scene": "new"}}}]
+    for each in later:
+        (path / DATASET_FILE).write_text(json.dumps(each | {"digest": digest(each)}))
+        before = shards(path) | {DATASET_FILE: (path / DATASET_FILE).read_bytes()}
+        with pytest.raises(UserError, match=r"format 2|new"):
+            repaired(path)
+        assert shards(path) | {DATASET_FILE: (path / DATASET_FILE).read_bytes()} == before
+        assert not taken_out(path)
+    # A version that no digest goes with is damage.
+    (path / DATASET_FILE).write_text(json.dumps(later[0] | {"digest": digest(content)}))
+    assert repaired(path).good == 24
+
+
+def test_a_description_is_rebuilt_from_shards_that_the_manifest_vouches_for(path: Path) -> None:
+    settings = read_description(path).settings
+    for hurt, other in (("00000.h5", settings | {"size": 32}), ("00002.h5", settings)):
+        good = shards(path)[hurt]
+        shard = read_shard(path / SHARDS / hurt)
+        index = np.zeros(len(shard.index), np.int64)
+        lying = Shard(np.asarray(shard.images), shard.raw_latents, shard.scene_latents, index)
+        (path / SHARDS / hurt).write_bytes(encode_shard(lying, other))
+        (path / DATASET_FILE).unlink()
+        repaired(path)
+        description = read_description(path)
+        assert (description.settings, description.n, description.shard_size) == (settings, 24, 8)
+        assert hurt not in shards(path)
+        assert len(shards(path)) == 2
+        (path / SHARDS / hurt).write_bytes(good)
+        (path / MANIFEST_FILE).unlink()
+        assert repaired(path).good == 24
+
+
+@pytest.mark.parametrize("change", ["settings", "index"])
+def test_shards_that_contradict_one_another_rebuild_nothing(change: str, path: Path) -> None:
+    settings = read_description(path).settings
+    shard = read_shard(path / SHARDS / "00002.h5")
+    index = shard.index if change == "settings" else shard.index - 10
+    lying = Shard(np.asarray(shard.images), shard.raw_latents, shard.scene_latents, index)
+    data = encode_shard(lying, settings | {"size": 32} if change == "settings" else settings)
+    (path / SHARDS / "00002.h5").write_bytes(data)
+    (path / DATASET_FILE).unlink()
+    (path / MANIFEST_FILE).unlink()
+    before = shards(path)
+    with pytest.raises(UserError, match="0 and 2"):
+        repaired(path)
+    assert shards(path) == before
+
+
+def test_settings_of_shards_are_checked_before_they_are_used(path: Path) -> None:
+    for name in shards(path):
+        shard = read_shard(path / SHARDS / name)
+        (path / SHARDS / name).write_bytes(encode_shard(shard, {"size": "large"}))
+    (path / DATASET_FILE).unlink()
+    (path / MANIFEST_FILE).unlink()
+    done = CliRunner().invoke(main, ["verify", str(path)])
+    assert done.exit_code == 2
+    assert isinstance(done.exception, SystemExit)
+    assert "world" in done.stderr
+
+
+def test_a_shard_that_no_line_lists_and_nobody_can_take_apart_costs_no_other(path: Path) -> None:
+    before = shards(path)
+    (path / SHARDS / "00002.h5").write_bytes(b"broken")
+    (path / DATASET_FILE).unlink()
+    (path / MANIFEST_FILE).unlink()
+    repaired(path)
+    (path / SHARDS / "00002.h5").write_bytes(before["00002.h5"])
+    (path / MANIFEST_FILE).unlink()
+    assert repaired(path).good == 24
+    assert shards(path) == before
+
+
+def test_a_copy_of_the_latents_that_only_a_rebuilt_description_calls_wrong_is_kept(path: Path) -> None:
+    (path / LATENTS_FILE).write_bytes(b"theirs")
+    settings = read_description(path).settings
+    for name in shards(path):
+        shard = read_shard(path / SHARDS / name)
+        other = settings | {"source": copied(b"others", 0, "train")}
+        (path / SHARDS / name).write_bytes(encode_shard(shard, other))
+    (path / DATASET_FILE).unlink()
+    (path / MANIFEST_FILE).unlink()
+    repaired(path, delete=True)
+    assert taken_out(path)[LATENTS_FILE] == b"theirs"
 
 
 @pytest.mark.parametrize("finished", [True, False])

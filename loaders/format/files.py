@@ -38,8 +38,11 @@ def write_atomically(path: Path, data: bytes, *, within: Path | None = None) -> 
 
 
 @contextmanager
-def atomic_file(path: Path, *, within: Path | None = None) -> Iterator[BinaryIO]:
-    """Yield a file with a temporary name. At the end of the block it becomes `path`; after an error it is deleted."""
+def atomic_file(path: Path, *, within: Path | None = None, sync: bool = True) -> Iterator[BinaryIO]:
+    """Yield a file with a temporary name. At the end of the block it becomes `path`; after an error it is deleted.
+
+    Without `sync` a crash of the machine may leave an empty file. That is for what is quickly made again.
+    """
     # The name is in the same folder, because a rename is atomic only within one file system. Without the first sync the
     # rename could reach the disk before the data; without the second, a crash could undo it.
     base = within or path.parent
@@ -54,14 +57,16 @@ def atomic_file(path: Path, *, within: Path | None = None) -> Iterator[BinaryIO]
                 file.flush()
                 # A temporary file is its owner's alone, but a dataset is for everyone who may enter its folder.
                 os.fchmod(handle, 0o644)
-                os.fsync(handle)
+                if sync:
+                    os.fsync(handle)
             with named(path, above, last):
                 os.replace(partial, last, src_dir_fd=above, dst_dir_fd=above)
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(partial, dir_fd=above)
             raise
-        os.fsync(above)
+        if sync:
+            os.fsync(above)
 
 
 @contextmanager

@@ -15,8 +15,8 @@ from ident3d.latents.exact.names import CLASSES
 from ident3d.loaders.datasets.stored_images import StoredImages
 from ident3d.loaders.folders.contact_sheet import picture_of
 from ident3d.loaders.folders.folder import Folder, checked_shards, open_folder
-from ident3d.loaders.format.files import TEMPORARY, read_json, remove_partial_files, write_atomically
-from ident3d.loaders.format.inside import remove
+from ident3d.loaders.format.files import TEMPORARY, atomic_file, read_json, remove_partial_files, write_atomically
+from ident3d.loaders.format.inside import make_below, remove
 from ident3d.loaders.format.latents_source import npy_bytes
 from ident3d.loaders.stores.lease import PREFIX, lease
 from ident3d.loaders.stores.store import local_folder
@@ -67,21 +67,26 @@ def export(path: Path | str, out: Path | str, *, show_progress: bool = True) -> 
         if folder.description.scene == "causal3dident" and (note := unread_by_published_class(counts)):
             warnings.warn(note, stacklevel=2)
         digits = {suffix: len(str(max(1, n - 1))) for suffix, n in counts.items()}
+        for suffix in counts:
+            make_below(out, f"images{suffix}")
         written = 0
         with progress_bar(folder.description.n, "images", show=show_progress) as bar:
             for shard in checked_shards(folder):
                 for i, image in enumerate(shard.images):
                     suffix = "" if shard.classes is None else f"_{shard.classes[i]}"
+                    if suffix not in counts:
+                        raise UserError(
+                            f"{folder.address} has other classes in its shards than in its table of latents."
+                        )
                     name = f"{len(raw[suffix]):0{digits[suffix]}d}.png"
                     raw[suffix].append(shard.raw_latents[i])
                     scene[suffix].append(shard.scene_latents[i])
-                    written += write_picture(out / f"images{suffix}" / name, image)
+                    written += write_picture(out, f"images{suffix}/{name}", image)
                 bar.update(len(shard.images))
         for suffix in raw:
             write_atomically(out / f"raw_latents{suffix}.npy", npy_bytes(np.stack(raw[suffix])))
             write_atomically(out / f"latents{suffix}.npy", npy_bytes(np.stack(scene[suffix])))
-        for images in out.glob("images*"):
-            remove_partial_files(images)
+            remove_partial_files(out, f"images{suffix}")
         remove_partial_files(out, keep=MARK)
     # The mark goes last, after the lease: nothing but the layout is left. Until then the export can be continued.
     remove(out, MARK)
@@ -127,13 +132,11 @@ def unread_by_published_class(counts: Mapping[str, int]) -> str:
     )
 
 
-def write_picture(path: Path, image: NDArray[np.uint8]) -> bool:
+def write_picture(out: Path, name: str, image: NDArray[np.uint8]) -> bool:
     """Write one PNG and return True, unless an earlier run has written it."""
-    # Renamed when complete, but not synced: a picture is quickly made again, and a sync for each would take hours.
-    if path.exists():
+    if (out / name).exists():
         return False
-    path.parent.mkdir(exist_ok=True)
-    temporary = path.with_name(f"{TEMPORARY}{path.name}")
-    picture_of(image).save(temporary, "png")
-    temporary.replace(path)
+    # Renamed when complete, but not synced: a picture is quickly made again, and a sync for each would take hours.
+    with atomic_file(out / name, within=out, sync=False) as file:
+        picture_of(image).save(file, "png")
     return True

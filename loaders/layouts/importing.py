@@ -93,6 +93,8 @@ def import_(
     scratch = target.with_name(f"{TEMPORARY}{target.name}-members")
     with lease(out) as held:
         remove_partial_files(out)
+        # A killed import left it, or anybody put a link there: the folder above may be everybody's.
+        scratch.unlink(missing_ok=True)
         try:
             files = byte_ranges(source, published.wanted, scratch, show_progress)
             above, chosen = published.choose_split(published.splits(files), split)

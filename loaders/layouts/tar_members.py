@@ -128,7 +128,7 @@ def unpacked(source: Path, wanted: Callable[[str], bool], scratch: Path, show_pr
     with (
         source.open("rb") as packed,
         tarfile.open(fileobj=unpacked_stream(packed), mode="r|", tarinfo=Header) as archive,
-        scratch.open("wb") as out,
+        scratch.open("xb") as out,
         progress_bar(source.stat().st_size, "B of the archive", show=show_progress) as bar,
     ):
         for member in safe_members(archive):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders import make
 from ident3d.loaders.folders.folder import open_folder, read_description
 from ident3d.loaders.folders.verify import verify
+from ident3d.loaders.format.files import TEMPORARY
 from ident3d.loaders.format.shard import read_shard
 from ident3d.loaders.layouts import tar_members
 from ident3d.loaders.layouts.exporting import MARK, export
@@ -119,6 +121,40 @@ def test_there_and_back(pair: tuple[Path, Path], form: str, tmp_path: Path) -> N
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
     index = np.arange(len(ImageDataset(ours)))
     np.testing.assert_array_equal(ImageDataset(back).images(index), ImageDataset(ours).images(index))
+
+
+def test_an_export_writes_and_deletes_nothing_behind_links(tmp_path: Path) -> None:
+    """Somebody who knows the dataset has prepared the folder, so that it looks like an interrupted export."""
+    ours, out, theirs = make_dataset(tmp_path / "ours", 9), tmp_path / "out", tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / f"{TEMPORARY}0.png").write_text("theirs")
+    before = sorted(theirs.iterdir())
+
+    def prepare(name: str, target: Path) -> None:
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        (out / MARK).write_text(json.dumps({"shards_sha256": read_description(ours).shards_sha256}))
+        (out / name).parent.mkdir(exist_ok=True)
+        (out / name).symlink_to(target)
+
+    prepare("images", theirs)
+    with pytest.raises(UserError, match="images is a link"):
+        export(ours, out, **QUIET)
+    for name in ("images_of_theirs", f"images/{TEMPORARY}0.png", "latents.npy"):
+        prepare(name, theirs if name.startswith("images_") else theirs / f"{TEMPORARY}0.png")
+        assert export(ours, out, **QUIET).n == 9
+        assert (out / "images/0.png").stat().st_size > 100
+    assert sorted(theirs.iterdir()) == before
+    assert before[0].read_text() == "theirs"
+
+
+def test_an_import_unpacks_into_no_file_of_others(small: Path, tmp_path: Path) -> None:
+    source = tar_of(small, tmp_path / "archive.tar.gz", "w:gz")
+    theirs = tmp_path / "theirs"
+    theirs.write_text("theirs")
+    (tmp_path / f"{TEMPORARY}back-members").symlink_to(theirs)
+    assert len(ImageDataset(bring(source, tmp_path / "back"))) == 9
+    assert theirs.read_text() == "theirs"
 
 
 @pytest.fixture

@@ -85,8 +85,9 @@ def target_description(
         if not cleared and path.exists() and not (path.is_dir() and is_unfinished_start(path)):
             raise UserError(f"{path} exists and is not a dataset folder; choose another --out.")
         entries = manifest.read_entries(path)
-        check_settings_of_shards(path, settings, entries)
-        return Description(settings, n, shard_size or default_shard_size(settings["size"])), entries
+        description = Description(settings, n, shard_size or default_shard_size(settings["size"]))
+        check_shards(path, description, entries)
+        return description, entries
     # Images of other settings must never be mixed into a dataset: nothing would show which image is which.
     old = read_description(path)
     differ = differences(old.settings, settings)
@@ -118,16 +119,29 @@ def sound_entries(path: Path, description: Description) -> tuple[list[ShardEntry
     return entries, ""
 
 
-def check_settings_of_shards(path: Path, settings: dict[str, Any], entries: Sequence[ShardEntry]) -> None:
-    """Raise UserError if a manifest without a description lists shards of another dataset."""
-    for entry in entries[:1]:
+def check_shards(path: Path, description: Description, entries: Sequence[ShardEntry]) -> None:
+    """Raise UserError if a manifest without a description lists shards of another dataset, size or number."""
+    # A shard would be written over another that only has its name.
+    for entry in entries:
+        begins = int(entry.name.removesuffix(".h5")) * description.shard_size
+        if entry.first != begins or entry.count > description.shard_size or entry.stop > description.n:
+            raise UserError(
+                f"{path} has lost its dataset.json, and its shard {entry.name} holds images {entry.first} to "
+                f"{entry.stop - 1}: give the --shard-size and --n that it was made with, or let "
+                f"`ident3d verify --repair` find them."
+            )
+    # The first that can be read speaks for all.
+    for entry in entries:
         try:
             data = read_plain(path, f"{SHARDS}/{entry.name}", entry.bytes)
-            differ = differences(read_settings(path / SHARDS / entry.name, data), settings)
+            differ = differences(read_settings(path / SHARDS / entry.name, data), description.settings)
+        except Unread:
+            raise
         except (FileNotFoundError, UserError):
             continue
         if differ:
             raise UserError(f"{path} holds another dataset ({'; '.join(differ)}); choose another --out.")
+        return
 
 
 def check_due(path: Path, settings: Mapping[str, Any], job: Job) -> None:

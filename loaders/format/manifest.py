@@ -106,6 +106,8 @@ def read_manifest(folder: Path) -> tuple[list[ShardEntry], str]:
         digest.update(line)
         # A crash may cut the last line short. Its shard is on disk, and the next run enters it again.
         if not line.endswith(b"\n"):
+            if len(line) == LONGEST_LINE:  # there may be lines after this one
+                raise UserError(f"{folder / MANIFEST_FILE} is damaged: line {number} is too long; {MEND}")
             break
         try:
             entries.append(parse_line(line))

@@ -27,7 +27,7 @@ from ident3d.loaders.folders.folder import (
     read_description,
     write_description,
 )
-from ident3d.loaders.folders.lifecycle import as_incomplete
+from ident3d.loaders.folders.lifecycle import as_incomplete, begin
 from ident3d.loaders.folders.verify import Verified, verify
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.aside import REMOVED
@@ -416,6 +416,19 @@ def test_shards_that_contradict_one_another_rebuild_nothing(change: str, path: P
     with pytest.raises(UserError, match="0 and 2"):
         repaired(path)
     assert shards(path) == before
+
+
+def test_without_a_description_no_shard_is_written_over_another(path: Path) -> None:
+    """Of 24 images in three shards, others would get the names of those that are there."""
+    settings = read_description(path).settings
+    (path / DATASET_FILE).unlink()
+    for n, size, named in ((24, 4, "00000"), (24, 16, "00001"), (16, 8, "00002"), (24, None, "00001")):
+        with pytest.raises(UserError, match=named):
+            begin(path, settings, n, size)
+    (path / SHARDS / "00000.h5").write_bytes(b"broken")
+    with pytest.raises(UserError, match="another dataset"):
+        begin(path, settings | {"size": 32}, 24, 8)
+    assert begin(path, settings, 32, 8).shard_size == 8
 
 
 def test_settings_of_shards_are_checked_before_they_are_used(path: Path) -> None:

@@ -40,6 +40,14 @@ def test_a_line_cut_short_is_no_entry_and_the_next_append_drops_it(tmp_path: Pat
     assert read_entries(tmp_path) == [entry(0), entry(16)]
 
 
+def test_lines_after_one_that_is_too_long_are_not_forgotten(tmp_path: Path) -> None:
+    lines = [entry(0).line(), "x" * manifest.LONGEST_LINE, "\n", entry(8).line()]
+    (tmp_path / manifest.MANIFEST_FILE).write_text("".join(lines))
+    with pytest.raises(UserError, match="line 2"):
+        read_entries(tmp_path)
+    assert manifest.readable_entries(tmp_path) == [entry(0), entry(8)]
+
+
 def test_a_later_entry_replaces_an_earlier_one_of_the_same_images(tmp_path: Path) -> None:
     append_entry(tmp_path, entry(0, 3))
     append_entry(tmp_path, entry(0, 8))

@@ -5,9 +5,7 @@ the end it gets totals, pixel mean and std, the manifest's sha256, and a digest 
 """
 
 import json
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from ident3d.errors import UserError
 from ident3d.latents.worlds import read_world
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import read_json, sha256, write_json
-from ident3d.loaders.format.inside import NotPlain, open_plain, plain_sizes, read_plain
+from ident3d.loaders.format.inside import NotPlain, check_plain, plain_sizes, read_plain
 from ident3d.loaders.format.latents_source import check_source
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import CHANNELS, MEND, Shard, as_user_error, read_shard
@@ -222,9 +220,7 @@ def open_folder(path: Path | str | Folder) -> Folder:
     for entry in entries:
         size = sizes.get(entry.name)
         if size is None and not folder.store:
-            # Something else may stand there, of which nothing is known: a link, for example.
-            with suppress(FileNotFoundError):
-                os.close(open_plain(path, f"{SHARDS}/{entry.name}"))
+            check_plain(path, f"{SHARDS}/{entry.name}")
         if size != entry.bytes:
             what = "is missing" if size is None else f"has {size} bytes instead of {entry.bytes}"
             raise UserError(f"The shard {folder.shard_name(entry)} {what}; {MEND}")

@@ -7,11 +7,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ident3d.loaders.folders.card import remake_lost
 from ident3d.loaders.folders.folder import SHARDS, Description
 from ident3d.loaders.folders.lifecycle import Job, finish, plan, save_if_changed, target_description
-from ident3d.loaders.folders.output import set_aside_unused
-from ident3d.loaders.folders.provenance import lost_beside, record_run
+from ident3d.loaders.folders.output import FolderOutput
+from ident3d.loaders.folders.provenance import record_run
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import remove_partial_files, write_atomically
 from ident3d.loaders.format.manifest import ShardEntry, entry_of
@@ -41,21 +40,21 @@ def make_shards(
     `part_of` is called here, in order, for what one shard is made of. `shard_of` makes the shard of it, in one of the
     worker processes; it is a function of a module, or a partial of one. At most two parts a worker are in memory.
     """
+    output = FolderOutput(out, held)
     description, entries = target_description(out, settings, n, shard_size)
-    set_aside_unused(out, entries)
+    output.set_aside_unused(entries)
     save_if_changed(out, description)
     remove_partial_files(out, SHARDS)
+    description, entries = output.resume(description, entries)
     jobs = plan(description, entries)
     due = sum(job.count for job in jobs)
     if description.complete:
-        if lost := lost_beside(out):
-            remake_lost(out, description, entries, (), lost)
+        if lost := output.lost_beside():
+            output.remake_lost(description, entries, (), lost)
         return description, due
     with progress_bar(description.n, "images", initial=description.n - due, show=show_progress) as bar:
         for entry in run_jobs(out, settings, jobs, part_of, shard_of, workers):
-            # If the lease was lost, another process may own the manifest by now.
-            held.check()
-            manifest.append_entry(out, entry)
+            output.enter(entry)
             entries.append(entry)
             bar.update(entry.count)
     held.check()

@@ -15,7 +15,7 @@ from ident3d.loaders.folders.provenance import BESIDE_NAMES, PROVENANCE_FILE, lo
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.aside import Aside
 from ident3d.loaders.format.files import FULL, new_folder
-from ident3d.loaders.format.inside import plain_sizes, read_plain
+from ident3d.loaders.format.inside import check_plain, plain_sizes, read_plain
 from ident3d.loaders.format.latents_source import recorded_latents
 from ident3d.loaders.format.latents_table import joined
 from ident3d.loaders.format.manifest import ShardEntry, in_order
@@ -40,8 +40,15 @@ class FolderOutput:
         return free_bytes(self.path)
 
     def set_aside_unused(self, entries: Sequence[ShardEntry]) -> Aside:
-        """Move a manifest away of which no line is used. Call it before the description says less than it did."""
-        return set_aside_unused(self.path, entries)
+        """Move a manifest away of which no line is used, so that nothing is appended to lines that are wrong.
+
+        Call it before the description says less than it did.
+        """
+        aside = Aside(self.path)
+        # Its size says enough: to read it again would take seconds in a large dataset.
+        if not entries and plain_sizes(self.path, "", [manifest.MANIFEST_FILE])[manifest.MANIFEST_FILE] != 0:
+            aside.take(manifest.MANIFEST_FILE)
+        return aside
 
     def resume(self, description: Description, entries: list[ShardEntry]) -> tuple[Description, list[ShardEntry]]:
         """Make the manifest agree with the shards that are there; return the description and the entries from then on.
@@ -50,6 +57,10 @@ class FolderOutput:
         """
         sizes = self.sizes(entries)
         present = [entry for entry in entries if sizes.get(entry.name) == entry.bytes]
+        # A shard that is a link may be sound. It is not made again unless the user has it taken out.
+        for entry in entries:
+            if sizes.get(entry.name) is None:
+                check_plain(self.path, f"{SHARDS}/{entry.name}")
         description = drop_missing_shards(self.path, description, entries, present)
         if not description.complete:
             present = self.adopt_shards(description, present, plan(description, present))
@@ -172,15 +183,6 @@ class StoreOutput(FolderOutput):
         store_transfer.take_shard(self.store, entries[0].name, self.path)  # for the card's picture
         super().remake_lost(description, entries, mesh_credits, lost)
         store_transfer.push(self.store, self.path, {*lost, PROVENANCE_FILE})
-
-
-def set_aside_unused(path: Path, entries: Sequence[ShardEntry]) -> Aside:
-    """Move a manifest away of which no line is used, so that nothing is appended to lines that are wrong."""
-    aside = Aside(path)
-    # Its size says enough: to read it again would take seconds in a large dataset.
-    if not entries and plain_sizes(path, "", [manifest.MANIFEST_FILE])[manifest.MANIFEST_FILE] != 0:
-        aside.take(manifest.MANIFEST_FILE)
-    return aside
 
 
 @contextmanager

@@ -91,6 +91,12 @@ def open_plain(folder: Path, name: str, flags: int = os.O_RDONLY) -> int:
     return number
 
 
+def check_plain(folder: Path, name: str) -> None:
+    """Raise NotPlain if something else has the name of this file. Of what lies behind a link nothing is known."""
+    with suppress(FileNotFoundError):
+        os.close(open_plain(folder, name))
+
+
 def read_plain(folder: Path, name: str, most: int | None = None) -> bytes:
     """Return all of a plain file; if it has more than `most` bytes, the first `most` + 1 of them."""
     with os.fdopen(open_plain(folder, name), "rb") as file:

@@ -2,7 +2,9 @@
 
 import json
 import math
+import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from ident3d import Factor, Factors, ImageDataset, PairDataset, TrainSettings, f
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders.folders import make
-from ident3d.loaders.folders.folder import DATASET_FILE, Description, open_folder, write_description
+from ident3d.loaders.folders.folder import DATASET_FILE, Description, open_folder, read_description, write_description
 from ident3d.loaders.format.shard import LONGEST_SETTINGS, Shard, encode_shard, read_settings
 from ident3d.training.report.report import write_report
 
@@ -390,6 +392,28 @@ def test_an_interrupted_call_goes_on_and_other_images_are_refused(
     assert not ident3d.verify(tmp_path / "out", repair=True, **QUIET).sound
     assert from_arrays(images, z, tmp_path / "out", factors=SPRITES, **QUIET).imported == 50
     assert ident3d.verify(tmp_path / "out", **QUIET).sound
+
+
+def test_lost_shards_and_a_lost_manifest_are_made_good_by_the_same_call(tmp_path: Path) -> None:
+    images, z = sprites()
+    out = tmp_path / "out"
+    again = partial(from_arrays, images, z, out, factors=SPRITES, shard_size=50, **QUIET)
+    again()
+    before = files_in(out)
+    (out / "shards/00002.h5").unlink()
+    assert again().imported == 50
+    shutil.rmtree(out / "shards")
+    assert again().imported == 256
+    (out / "shards.jsonl").write_bytes(b"")
+    with pytest.warns(UserWarning, match=r"shards\.jsonl"):
+        assert again().imported == 0
+    assert {**files_in(out), "provenance.json": b""} == {**before, "provenance.json": b""}
+    (out / "shards/00002.h5").rename(tmp_path / "blob")
+    (out / "shards/00002.h5").symlink_to(tmp_path / "blob")
+    with pytest.raises(UserError, match=r"00002\.h5 is a link"):
+        again()
+    assert (out / "shards/00002.h5").is_symlink()
+    assert read_description(out).complete
 
 
 def test_images_with_classes_and_no_latents(tmp_path: Path) -> None:

@@ -18,9 +18,11 @@ from ident3d.latents.exact.streams import SPLITS
 from ident3d.latents.factor import Factor
 from ident3d.latents.factors import Factors
 from ident3d.loaders.folders.card import ARRAYS, NOT_SAID
-from ident3d.loaders.folders.folder import is_dataset, read_description
+from ident3d.loaders.folders.folder import SHARDS, is_dataset, read_description
+from ident3d.loaders.folders.judge import shard_names
 from ident3d.loaders.folders.lifecycle import Job, default_shard_size, remove_dataset, target_description
 from ident3d.loaders.folders.make import make_shards
+from ident3d.loaders.format.aside import Aside
 from ident3d.loaders.format.files import new_folder, remove_partial_files, sha256
 from ident3d.loaders.format.shard import LARGEST_CHUNK, Shard
 from ident3d.loaders.layouts.array_table import ImageTable, empty, table_of, table_rows
@@ -123,11 +125,15 @@ def from_arrays(
         # not such a call's, another dataset or somebody's folder, is refused: below, everything of a dataset goes.
         blocks = not isinstance(pixels, ArrayImages)
         if blocks:
-            there, _ = target_description(out, settings, pixels.n, shard_size)
-            if there.complete:
+            there, entries = target_description(out, settings, pixels.n, shard_size)
+            if there.complete or (entries and not is_dataset(out)):
                 raise UserError(f"{out} holds a dataset already; choose another folder.")
             if is_dataset(out):
                 remove_dataset(out)
+            # Shards that a killed call wrote and did not enter would be taken for shards of these blocks.
+            aside = Aside(out)
+            for name in shard_names(out):
+                aside.take(f"{SHARDS}/{name}")
         try:
             description, due = make_shards(
                 out,

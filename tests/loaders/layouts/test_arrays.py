@@ -23,6 +23,8 @@ from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders.folders import make
 from ident3d.loaders.folders.folder import DATASET_FILE, Description, open_folder, read_description, write_description
+from ident3d.loaders.folders.lifecycle import as_incomplete
+from ident3d.loaders.format.manifest import read_entries, write_entries
 from ident3d.loaders.format.shard import LONGEST_SETTINGS, Shard, encode_shard, read_settings
 from ident3d.training.report.report import write_report
 
@@ -392,6 +394,28 @@ def test_an_interrupted_call_goes_on_and_other_images_are_refused(
     assert not ident3d.verify(tmp_path / "out", repair=True, **QUIET).sound
     assert from_arrays(images, z, tmp_path / "out", factors=SPRITES, **QUIET).imported == 50
     assert ident3d.verify(tmp_path / "out", **QUIET).sound
+
+
+def test_nothing_of_earlier_blocks_is_taken_for_these(tmp_path: Path) -> None:
+    images, z = sprites()
+    out = tmp_path / "out"
+
+    def call(given: NDArray[np.uint8]) -> Any:
+        return from_arrays(iter([given]), z, out, factors=SPRITES, shard_size=50, **QUIET)
+
+    call(images)
+    (out / DATASET_FILE).rename(tmp_path / DATASET_FILE)
+    before = files_in(out)
+    with pytest.raises(UserError, match="already"):
+        call(images)
+    assert files_in(out) == before
+    (tmp_path / DATASET_FILE).rename(out / DATASET_FILE)
+    # As after a kill: the first shard is entered, four others are not.
+    (out / "shards/00004.h5").unlink()
+    write_description(out, as_incomplete(read_description(out)))
+    write_entries(out, read_entries(out)[:1])
+    assert call(255 - images).imported == 256
+    np.testing.assert_array_equal(ImageDataset(out).images(range(256))[..., 0], 255 - images)
 
 
 def test_lost_shards_and_a_lost_manifest_are_made_good_by_the_same_call(tmp_path: Path) -> None:

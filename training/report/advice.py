@@ -61,8 +61,7 @@ def of_the_curve(s: TrainSettings, log: Sequence[Mapping[str, Any]], best: BestB
 
 def latents_left(s: TrainSettings, scores: Mapping[str, Any], attainable: Mapping[str, float | None]) -> list[str]:
     """Return which latents were not found though they could be, which are far from what they could be, or neither."""
-    values = score_of(scores, "linear_r2_held_out").get("per_latent") or []
-    r2 = dict(zip(scores["latents"], values, strict=False))
+    r2 = dict(zip(scores["latents"], r2_per_latent(scores), strict=False))
     most = {name: attainable.get(name) or 1.0 for name in r2}
     at_zero = [name for name in r2 if r2[name] < AT_ZERO and most[name] > KNOWABLE]
     short = [name for name in r2 if name not in at_zero and r2[name] < most[name] - APART]
@@ -85,7 +84,7 @@ def latents_left(s: TrainSettings, scores: Mapping[str, Any], attainable: Mappin
 
 def mixed_codes(s: TrainSettings, scores: Mapping[str, Any]) -> list[str]:
     """Return why MCC is far below what R² allows, if it is: the latents are there, but not one to a code."""
-    values = score_of(scores, "linear_r2_held_out").get("per_latent") or []
+    values = r2_per_latent(scores)
     mcc = score_of(scores, "mcc_pearson").get("score")
     if not values or mcc is None or (allowed := best_mcc(values)) - mcc < APART:
         return []
@@ -137,3 +136,9 @@ def score_of(scores: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return a score's record; an empty one if the run was not scored by it."""
     found = scores["scores"].get(name)
     return found if isinstance(found, dict) else {}
+
+
+def r2_per_latent(scores: Mapping[str, Any]) -> list[float]:
+    """Return the held-out R² of each latent; an empty list if the file does not hold a number for each."""
+    values = score_of(scores, "linear_r2_held_out").get("per_latent") or []
+    return list(values) if all(isinstance(value, float | int) for value in values) else []

@@ -54,6 +54,7 @@ ABOUT_ZERO: Final = (
     "augmentation_readout",
 )  # fmt: skip
 ONE: Final = ("affine_residual", "orthogonal_residual")
+MOST_DRAWN: Final = 10_000_000
 
 
 def meaning(name: str) -> str:
@@ -64,6 +65,9 @@ def meaning(name: str) -> str:
 
 def chance(name: str, count: int, latents: int, codes: int, score: dict[str, Any] | None = None) -> str:
     """Return what codes without any relation to the latents would get, as text; a dash where there is no one number."""
+    # The counts may come from a file: what is drawn below must fit into memory.
+    if count <= max(latents, codes) + 1 or latents < 1 or count * (latents + codes) > MOST_DRAWN:
+        return "–"
     if name == "linear_r2":
         return f"{min(1.0, codes / max(1, count - 1)):.3f}"
     if name in MATCHED:

@@ -42,8 +42,21 @@ def write_mixing_report(folder: Path | str, found: Mapping[str, Any] | None = No
     `found` is what `score` has just returned; without it, the scores are read from the folder.
     """
     folder = Path(folder)
+    if found is not None:
+        return write_page_of(folder, found)
+    # What a file holds is looked at where it is shown: nothing is written before all of it was.
+    found = read_found(folder)
+    try:
+        return write_page_of(folder, found)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise unreadable(folder / SCORES_FILE) from None
+
+
+def write_page_of(folder: Path, found: Mapping[str, Any]) -> Path:
+    """Write the page of a run's scores."""
     s, log = open_mixing(folder), read_log(folder)
-    found = read_found(folder) if found is None else found
     figures, facts = found["figures"], found["facts"]
     pages = [("mixing", "what is drawn and learnt"), ("which-score", "which score answers what"),
              ("negatives", "negatives and the global minimum")]  # fmt: skip
@@ -71,8 +84,12 @@ def read_found(folder: Path) -> dict[str, Any]:
         if not all(isinstance(value, float) for value in found["figures"].values()) or not found["facts"]:
             raise ValueError
     except (ValueError, KeyError, AttributeError):
-        raise UserError(f"{path} cannot be read; the run's command with --resume writes it anew.") from None
+        raise unreadable(path) from None
     return found
+
+
+def unreadable(path: Path) -> UserError:
+    return UserError(f"{path} cannot be read; the run's command with --resume writes it anew.")
 
 
 def run_tiles(s: MixingSettings, log: Sequence[Mapping[str, Any]], figures: Mapping[str, float], facts: Any) -> str:

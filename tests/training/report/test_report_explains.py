@@ -1,5 +1,6 @@
 """The report explains itself: chance levels, what a run shows and what to try next, the paper's figures, links."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -64,6 +65,12 @@ def test_what_a_run_shows(settings, log, scores, ratios, facts) -> None:  # type
     assert all(fact in said[0] for fact in facts), said
 
 
+def test_scores_that_hold_no_numbers_say_nothing() -> None:
+    for values in ([None, 0.1, 0.2], [[0.1], [0.2], [0.3]]):
+        scores = {"latents": NAMES, "scores": {"linear_r2_held_out": {"score": None, "per_latent": values}}}
+        assert "Nothing is amiss" in what_next(SETTINGS, FLAT, scores, ATTAINABLE, {}, None)[0]
+
+
 def test_a_plateau_is_told_from_the_log() -> None:
     best = BestBox(width=5.0, loss=0.5, pair_width=0.2, start=5.77)
     log = [{"step": 20 * (i + 1), "r2": 0.83, "loss": 1.0} for i in range(20)]
@@ -80,6 +87,8 @@ def test_chance_levels_are_those_of_unrelated_codes() -> None:
         assert float(found) == pytest.approx(float(chance(name, 400, 3, 3)), abs=0.03), name
         assert meaning(name)
     assert all(meaning(name) for name in CATALOGUE)
+    # Counts of a file that somebody wrote draw no gigabytes, and too few rows have no chance level.
+    assert chance("mcc_pearson", 10**12, 3, 3) == chance("mcc_pearson", 3, 3, 3) == chance("beta_vae", 9, 0, 3) == "–"
 
 
 def test_a_paper_s_row_is_of_its_own_scene() -> None:
@@ -122,9 +131,11 @@ def test_mixing_writes_a_report(tmp_path: Path) -> None:
         assert part in page, part
     assert "<script" not in page
     assert write_mixing_report(tmp_path / "run").read_text() == page  # from the folder alone
-    (tmp_path / "run/evaluation.json").write_text("{}")
-    with pytest.raises(UserError, match=r"evaluation\.json"):
-        write_mixing_report(tmp_path / "run")
+    scores = json.loads((tmp_path / "run/evaluation.json").read_text())
+    for broken in ({}, scores | {"facts": {"per_latent": ["a"]}}, scores | {"facts": {"minimum": {"loss": []}}}):
+        (tmp_path / "run/evaluation.json").write_text(json.dumps(broken))
+        with pytest.raises(UserError, match=r"evaluation\.json"):
+            write_mixing_report(tmp_path / "run")
     (tmp_path / "run/evaluation.json").unlink()
     with pytest.raises(UserError, match=r"--resume"):
         write_mixing_report(tmp_path / "run")

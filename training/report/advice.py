@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from statistics import mean
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from ident3d.training.images.best_box import BestBox
 from ident3d.training.images.plateau import advice, plateau
@@ -44,7 +44,7 @@ def unfinished(s: TrainSettings, log: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def of_the_curve(s: TrainSettings, log: Sequence[Mapping[str, Any]], best: BestBox | None) -> list[str]:
     """Return whether R² of the batches rests on a plateau, or still rose at the end."""
-    lines = [dict(line) for line in log if line.get("r2") is not None and line.get("loss") is not None]
+    lines = [dict(line) for line in log if is_number(line.get("r2")) and is_number(line.get("loss"))]
     if best and (reached := plateau(lines, best)):
         return [advice(reached, best, s)]
     if len(lines) < 8 or s.batch < ROWS_A_CODE * (s.dim or 1):
@@ -109,7 +109,7 @@ def best_mcc(per_latent: Sequence[float]) -> float:
 def on_new_images(s: TrainSettings, log: Sequence[Mapping[str, Any]], scores: Mapping[str, Any]) -> list[str]:
     """Return whether the codes of the training images are much better than those of new ones."""
     held_out, logged = score_of(scores, "linear_r2_held_out").get("score"), [line.get("r2") for line in log[-5:]]
-    batches = [value for value in logged if value is not None]
+    batches = [value for value in logged if is_number(value)]
     if held_out is None or not batches or s.cond == "augment" or s.batch < ROWS_A_CODE * (s.dim or 1):
         return []
     # Adjusted for the fit on the batch's own rows.
@@ -141,4 +141,9 @@ def score_of(scores: Mapping[str, Any], name: str) -> dict[str, Any]:
 def r2_per_latent(scores: Mapping[str, Any]) -> list[float]:
     """Return the held-out R² of each latent; an empty list if the file does not hold a number for each."""
     values = score_of(scores, "linear_r2_held_out").get("per_latent") or []
-    return list(values) if all(isinstance(value, float | int) for value in values) else []
+    return list(values) if all(map(is_number, values)) else []
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Return whether a value of a log or of scores, which may be a list or missing, is a number."""
+    return isinstance(value, int | float)

@@ -19,7 +19,7 @@ from ident3d.training.images.best_box import BestBox
 from ident3d.training.images.evaluate import Evaluation
 from ident3d.training.images.run import Run, open_run, pairs_of
 from ident3d.training.loop.log_file import read_log
-from ident3d.training.report.advice import what_next
+from ident3d.training.report.advice import is_number, what_next
 from ident3d.training.report.charts import curve, heat_map, line_chart, scatter
 from ident3d.training.report.explained import chance, docs_link, meaning
 from ident3d.training.report.gallery import neighbour_rows, pair_rows, row, walk_rows
@@ -210,7 +210,10 @@ def precision_section(run: Run, scored: Scored | None, log: Sequence[dict[str, A
     """Return Λ̂ of both conditionals by code, beside Λ of the latent that the code is matched with."""
     rows = log[-1].get("precision") if log else None
     lambdas = run.settings.lambdas
-    if not isinstance(rows, list) or len(rows) != len(lambdas) or any(len(row) != run.settings.dim for row in rows):
+    wanted = [run.settings.dim] * len(lambdas)
+    if not rows or not isinstance(rows, list) or [len(row) for row in rows if isinstance(row, list)] != wanted:
+        return ""
+    if not all(is_number(value) for row in rows for value in row):
         return ""
     found = scored.scores.get("matching") if scored else None
     matching = found.get("assignment") if isinstance(found, dict) else None

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ident3d.errors import UserError, check_known
-from ident3d.latents.factor import Factor
+from ident3d.latents.factor import TOLERANCE, Factor
 from ident3d.latents.factors import Factors
 
 # Of so few different values, each of which occurs twice on average, a column is taken for a discrete one.
@@ -24,7 +24,7 @@ def declare(
     """Return factors for a table of latents (n, d): each with the range, and the values if they are few, of its column.
 
     At most 64 different values that occur twice on average are few. A periodic factor goes from 0 to 2π, or from -π to
-    π if it has negative values; another range is declared by a `Factor`.
+    π if it has negative values; more than one turn is refused, and another range is declared by a `Factor`.
     """
     table = np.asarray(latents, np.float64)
     if not len(table):
@@ -48,6 +48,12 @@ def declare(
         if kind == "categorical":
             found.append(Factor(name, kind, values=values))
         elif kind == "periodic":
+            # Degrees would be wrapped to angles that mean nothing, without a word.
+            if values[-1] - values[0] > (1 + TOLERANCE) * 2 * math.pi:
+                raise UserError(
+                    f"{name} goes from {values[0]:g} to {values[-1]:g}, more than one turn in radians: declare its "
+                    f"factor, such as Factor({name!r}, 'periodic', range=(0, 360))."
+                )
             found.append(Factor(name, kind, range=turn))
         else:
             span = values[0], values[-1]

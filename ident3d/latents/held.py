@@ -62,7 +62,7 @@ def single_values(
             continue
         try:
             number = float(value)
-        except ValueError:
+        except (TypeError, ValueError):
             number = math.nan
         if not -1 <= number <= 1:
             raise UserError(f"A latent is held fixed at a raw value from -1 to 1, so {name} cannot be {value}.")

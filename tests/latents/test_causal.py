@@ -251,6 +251,7 @@ def test_bad_graph_files(tmp_path: Path) -> None:
         ({"classes": ("Cow", "Kow")}, "Did you mean 'Cow'"),
         ({"do": {"x": "left"}}, "left"),
         ({"do": {"x": 2}}, "-1 to 1"),
+        ({"do": {"x": None}}, "x cannot be None"),
         ({"fixed": {"x": 0.5}}, "--do x=0.5"),
         ({"fixed": {"class": "Hare"}}, "--do class=Hare"),
         ({"scene": "3dident", "do": {"x": 0.5}}, "--fix x=0.5"),

@@ -128,6 +128,7 @@ def test_factors_are_declared_from_a_table() -> None:
         (lambda: declare(np.zeros((4, 2)), kinds=["box"]), "1 kinds"),
         (lambda: declare(np.zeros((4, 1)), kinds={"y": "box"}), "'y'"),
         (lambda: declare(np.zeros((4, 1)), kinds=["boxy"]), "boxy"),
+        (lambda: declare(np.array([[0], [270.0]]), ["hue"], ["periodic"]), "hue .*270.* radians"),
     ],
 )
 def test_what_is_refused(make: object, named: str) -> None:

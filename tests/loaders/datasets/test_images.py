@@ -300,6 +300,13 @@ def test_a_fresh_start_removes_the_packed_file_too(tmp_path: Path) -> None:
     assert not [p for p in path.rglob("*") if p.is_file()]
 
 
+def test_what_a_killed_pack_left_goes_with_the_next(tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "set", 8)
+    (path / ".partial-0123456789abcdef").write_bytes(b"pixels")
+    pack(path, show_progress=False)
+    assert not list(path.glob(".*"))
+
+
 def test_pack_refuses_damage_and_leaves_nothing(tmp_path: Path) -> None:
     path = make_dataset(tmp_path / "set", 16)
     shard = open_folder(path).shard_path(open_folder(path).entries[1])

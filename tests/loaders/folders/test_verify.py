@@ -367,6 +367,17 @@ def test_description_and_manifest_are_both_rebuilt(path: Path) -> None:
     assert read_description(path) == as_incomplete(before)
 
 
+def test_a_manifest_is_rebuilt_only_when_all_shards_can_be_read(path: Path, shim: str) -> None:
+    """Else it would forget those that are there and cannot be read."""
+    gone(path)
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    done = run(REPAIR, path, LD_PRELOAD=shim, UNREADABLE="00001.h5")
+    assert done.returncode == 1
+    assert "Nothing was changed" in done.stdout
+    assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+    assert repaired(path).good == 24
+
+
 def test_a_description_of_a_later_version_is_left_alone(path: Path) -> None:
     content = json.loads((path / DATASET_FILE).read_text())
     del content["digest"]

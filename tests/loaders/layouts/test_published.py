@@ -271,6 +271,14 @@ def test_an_interrupted_export_is_continued(tmp_path: Path) -> None:
         export(other, tmp_path / "cut", **QUIET)
 
 
+def test_an_export_killed_while_it_wrote_its_mark_goes_on(tmp_path: Path) -> None:
+    ours = make_dataset(tmp_path / "ours", 4)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/.partial-0123456789abcdef").write_text("cut short")
+    assert export(ours, tmp_path / "out", **QUIET).written == 4
+    assert not list((tmp_path / "out").glob(".*"))
+
+
 def member(name: str, content: bytes = b"x", **fields: object) -> tuple[tarfile.TarInfo, bytes]:
     info = tarfile.TarInfo(name)
     info.size = len(content)

@@ -29,6 +29,11 @@ def evaluate(run: Path, data: Path | str | None, as_json: bool, **given: Any) ->
     """Score a run on held-out images, the first N of the dataset.
 
     Prints and writes every score, with the values per latent, and renews the run's report.
+
+    \b
+      ident3d evaluate RUN                          on the matching test set, beside the training set
+      ident3d evaluate RUN --data DIR --n 1024      on the first 1,024 images of another folder
+      ident3d evaluate RUN --metrics all            all scores
     """
     from ident3d.training.images.evaluate import evaluate
     from ident3d.training.report.report import write_report

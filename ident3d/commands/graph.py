@@ -18,6 +18,12 @@ def graph(graph: Path | None, interventions: tuple[str, ...], out: Path, toml: b
     """Draw the causal graph of Causal-3DIdent, or a user's own.
 
     The ending of --out names the picture's format.
+
+    \b
+      ident3d graph                                  the published graph, as graph.png
+      ident3d graph --do spotlight_hue=0.5           after an intervention
+      ident3d graph --toml > own.toml                the published graph as a file to start from
+      ident3d graph --graph own.toml --out own.svg   a graph of your own
     """
     from ident3d.latents.exact.causal import published_text
     from ident3d.latents.exact.names import assignments

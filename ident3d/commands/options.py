@@ -96,7 +96,7 @@ share("--graph", type=FILE, show_default="the published graph",
 share("--render-device", "device", default="cpu",
       help=f"Blender renders on: cpu, cuda, optix, hip, metal or auto{untried('GPU rendering')}.")
 share("--latents", type=FILE,
-      help="Latents, a .npy file with one row per image; render takes raw ones, and the class as a last column.")
+      help="Latents, a .npy file with one row per sample; for render: raw ones, with the class as a last column.")
 
 share("--names", type=names(), help="Names of the latents, separated by commas.")
 share("--class-file", type=FILE, help="Class of each sample, a .npy file of one number or name each.")
@@ -127,8 +127,8 @@ share("--space", show_default="fits latents and loss",
       help="Output space: box, sphere, unbounded (supervised), or box*sphere (periodic latents).")
 share("--dim", type=int, help="Number of codes; in mixing also of latents.")
 share("--bound",
-      help="Bound of the box at the start, in each dimension; train also takes `auto` (found from the pairs), mixing "
-           "`match` (the best scale).")
+      help="Bound of the box at the start, in each dimension; train also takes `auto` (estimated from the pairs), "
+           "mixing `match` (the best scale).")
 share("--radius", default=1.0, help="Radius of the sphere at the start.")
 share("--learnable/--fixed", default=None, show_default="learnable for boxes, fixed for spheres",
       help="Whether to train bound and radius.")
@@ -160,7 +160,7 @@ share("--save-every", type=int, help="Steps between checkpoints.")
 share("--log-every", type=int, help="Steps between lines of the log.")
 share("--resume", is_flag=True, help="Continue where the same command stopped.")
 share("--allow-same", is_flag=True,
-      help="Allow training on a test set and scoring on training images; the result is labelled.")
+      help="Allow a test set to be trained on, or training images to be scored on; the result is labelled.")
 share("--metrics", type=names("default", "all"), default="default",
       help="Scores: default, all, or names separated by commas.")
 

@@ -47,6 +47,11 @@ def score(
 
     Prints a line per score with what it is identified up to, the values per latent, and which scores were left out
     and why. docs/reference/metrics.md explains every score.
+
+    \b
+      ident3d score --latents z.npy --codes h.npy                          two arrays of as many rows
+      ident3d score --latents z.npy --codes h.npy --metrics mcc_pearson    one score
+      ident3d score --latents z.npy --codes h.npy --block content=0,1,2    a block of latents as well
     """
     from ident3d.loaders.format.latents_source import read_npy
     from ident3d.metrics.scoring import score as score_arrays

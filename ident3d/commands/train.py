@@ -76,7 +76,7 @@ from ident3d.machine import untried
 def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
     """Train an encoder, score it on held-out images, and write a report.
 
-    DIR may be left away if there is only one complete training set below the data root. The defaults are the paper's
+    DIR may be omitted if there is only one complete training set below the data root. The defaults are the paper's
     but for the start of the box. Larger stored images are averaged down to --size. Under torchrun, ranks share the
     batch and see each other's negatives.
 

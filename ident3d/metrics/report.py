@@ -61,6 +61,8 @@ class Report:
             step = max(1, (WIDTH - 22) // max(8, *(len(name) + 2 for name in self.latent_names)))
             for start in range(1, len(self.latent_names) + 1, step):
                 lines += ["", *_aligned([[row[0], *row[start : start + step]] for row in rows], left={0})]
+            if any(np.isnan(values).any() for values in detail.values()):
+                lines += ["", "- no value: a constant latent, one without a code, or one that the score is not about"]
         if self.left_out:
             # Scores with the same reason share a line: without classes or kinds there are several.
             reasons = list(dict.fromkeys(self.left_out.values()))

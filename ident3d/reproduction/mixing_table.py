@@ -40,7 +40,7 @@ def lambda_rows(results: Iterable[Result]) -> list[list[str]]:
 
 
 def changed_settings(experiment: Experiment, profile: str) -> list[list[str]]:
-    """Return what a profile sets otherwise than the paper; single rows may change more."""
+    """Return what a profile sets differently from the paper; single rows may change more."""
     if profile == "paper" or not {"paper", profile} <= experiment.profiles.keys():
         return []
     paper, here = experiment.profiles["paper"][0], experiment.profiles[profile][0]

@@ -62,7 +62,7 @@ def experiment_of(content: Mapping[str, Any], path: Path) -> Experiment:
     shared = changes(kind, table(content, "settings"), "settings")
     rows = [row_of(kind, each, table(table(content, "rows"), each), shared) for each in table(content, "rows")]
     if not rows:
-        raise UserError("There are no rows: [rows.NAME] holds what a row sets otherwise than [settings].")
+        raise UserError("There are no rows: [rows.NAME] holds the settings of a row that differ from [settings].")
     columns = content.get("columns", ["R²", "MCC"] if is_images else ["R²", "MCC", "identity R²"])
     if not isinstance(columns, list) or not columns or not all(isinstance(column, str) for column in columns):
         raise UserError('`columns` is a list of names of scores, such as ["R²", "MCC"].')

@@ -135,7 +135,7 @@ def is_dataset(path: Path | Store) -> bool:
 def read_description(path: Path) -> Description:
     """Read ``dataset.json``, checking its format, its digest and every field."""
     if not path.is_dir():
-        raise UserError(f"There is no folder {path}.")
+        raise UserError(f"There is no folder {path}; check the path, or make a dataset there with `ident3d render`.")
     if not is_dataset(path):
         raise UserError(f"{path} is not a dataset folder: it has no {DATASET_FILE}.")
     # What is wrong is said in this order: no JSON, another format, another version, changed, and only then its fields.

@@ -94,7 +94,9 @@ def target_description(
     if shard_size not in (None, old.shard_size):
         differ.append(f"shard_size: {old.shard_size} there, {shard_size} asked for")
     if differ:
-        raise UserError(f"{path} holds another dataset ({'; '.join(differ)}); choose another --out, or --fresh.")
+        raise UserError(
+            f"{path} holds another dataset ({'; '.join(differ)}); choose another --out, or delete it with --fresh."
+        )
     entries, lost = sound_entries(path, old)
     # Neither lines nor shards are what a deletion leaves that was killed.
     if lost and ((path / manifest.MANIFEST_FILE).exists() or names_in(path, SHARDS)):

@@ -120,6 +120,7 @@ def test_table_and_json_agree() -> None:
     assert content["settings"]["seed"] == 0
     assert content["matching"]["assignment"] == [1, 2, 0, -1]
     lines = report.table().splitlines()
+    assert any(line.startswith("- ") and "constant" in line for line in lines)
     assert any(line.split()[:2] == ["mcc_pearson", f"{report.scores['mcc_pearson'].score:.4f}"] for line in lines)
     assert next(line for line in lines if line.startswith("per latent")).split() == [
         "per",

@@ -122,7 +122,7 @@ def evaluate(
             made = f"import one with --split test --like {opened.data['path']}"
         raise UserError(
             f"No complete test set with the world, material and size of {opened.data['path']} was found beside it or "
-            f"below the data root; {made}, or name one with --data."
+            f"below the data root; {made}, then `ident3d evaluate RUN`, or name one: `ident3d evaluate RUN --data DIR`."
         )
     description = fitting(opened, path)
     same = overlaps(opened.data["settings"], description)

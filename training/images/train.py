@@ -50,7 +50,7 @@ def train(
 ) -> Run:
     """Train an encoder on a folder's pairs, augmented images or latents. Return the run, whose folder is `out`.
 
-    `data` may be left away if there is only one complete training set below the data root. With `resume` a run
+    `data` may be omitted if there is only one complete training set below the data root. With `resume` a run
     goes on where its checkpoint stands, on one device to the very bits that an uninterrupted run ends with. An
     interrupt ends it after the step under way, saved. Under torchrun the batch is shared out among ranks, and every
     rank sees all negatives.

@@ -72,7 +72,9 @@ def to_resume(folder: Path, resume: bool) -> bool:
     """Return whether the folder holds a run to go on with. Raise UserError if it does and `resume` is not set."""
     found = (folder / CHECKPOINT_FILE).exists()
     if found and not resume:
-        raise UserError(f"{folder} holds a run already; go on with --resume, or choose another --out.")
+        raise UserError(
+            f"{folder} holds a run already; go on with --resume, or choose another --out (in Python resume=True, out=)."
+        )
     return found
 
 

@@ -5,7 +5,7 @@ from dataclasses import fields
 from math import isfinite
 from typing import Any, Final
 
-from ident3d.errors import UserError, check_known
+from ident3d.errors import UserError, check_known, unknown
 
 LOSSES: Final = ("infonce", "delta", "simclr", "au", "aninfonce", "mse")
 WITH_POWER: Final = ("delta", "au")
@@ -33,8 +33,9 @@ def check_loss(
     """Raise UserError if the loss does not exist, does not fit the output space, or takes no such number."""
     # A user's own loss may be anything: it is called first when the parts are built.
     is_own = ":" in loss
-    if not is_own:
-        check_known("loss", loss, [*LOSSES, "package.module:name"])
+    # mse is what --supervised takes, so it is no choice to offer.
+    if not is_own and loss not in LOSSES:
+        raise unknown("loss", loss, [*(name for name in LOSSES if name != "mse"), "package.module:name"])
     if negatives is not None:
         check_known("set of negatives", negatives, NEGATIVES)
     if (loss == "mse") != supervised and not is_own:

@@ -59,6 +59,8 @@ class OwnOr(Generic[Name]):
         return found
 
     def __set__(self, instance: object, value: Name | Callable[..., Any]) -> None:
+        if not (value is None or isinstance(value, str) or callable(value)):
+            raise TypeError(f"{self.name} is a name, or a function, class or module of your own, not {value!r}.")
         vars(instance)[self.name] = value if value is None else own_name(value)
 
 

@@ -21,8 +21,10 @@ from ident3d.loaders.folders.folder import Folder, open_folder
 from ident3d.loaders.folders.packed import checksums_of, matching_file
 from ident3d.loaders.format import latents_table
 from ident3d.loaders.format.files import sha256
+from ident3d.loaders.format.inside import read_plain
 from ident3d.loaders.format.latents_source import world_of
 from ident3d.loaders.format.latents_table import Latents, shard_column, shard_latents
+from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import MEND, as_user_error, check_head, check_images, chunk_places, inflate
 
 # For each folder and process. A process often may have 1,024 open files, and eight folders are a large join.
@@ -156,8 +158,12 @@ class StoredImages:
 
     def column(self, name: str) -> NDArray[np.int64]:
         """Return a further column, such as sequence or frame, of all images (n,)."""
-        entries = self.folder.entries
-        return np.concatenate([shard_column(self.folder.shard_path(entry), entry.count, name) for entry in entries])
+        return np.concatenate(
+            [
+                shard_column(self.folder.shard_path(entry), entry.count, name, self._checked_bytes(entry))
+                for entry in self.folder.entries
+            ]
+        )
 
     @cached_property
     def _map(self) -> NDArray[np.uint8]:
@@ -195,11 +201,15 @@ class StoredImages:
     def _latents_of(self, shard: int) -> Latents:
         if shard not in self._latents:
             entry = self.folder.entries[shard]
-            path = self.folder.shard_path(entry)
-            # HDF5 keeps no checksum of latents, as gzip does of images: the shard is read whole, once in a process.
-            with as_user_error(path):
-                data = path.read_bytes()
-            if sha256(data) != entry.sha256:
-                raise UserError(f"The shard {self.folder.shard_name(entry)} does not match its hash; {MEND}")
+            path, data = self.folder.shard_path(entry), self._checked_bytes(entry)
             self._latents[shard] = shard_latents(path, entry.count, self.world.n_raw, data)
         return self._latents[shard]
+
+    def _checked_bytes(self, entry: ShardEntry) -> bytes:
+        """Return a shard's file. HDF5 keeps no checksum of latents and columns, as gzip does of images."""
+        path = self.folder.shard_path(entry)
+        with as_user_error(path):
+            data = read_plain(path.parent, path.name, entry.bytes)
+        if sha256(data) != entry.sha256:
+            raise UserError(f"The shard {self.folder.shard_name(entry)} does not match its hash; {MEND}")
+        return data

@@ -23,6 +23,7 @@ from ident3d.loaders.format.files import (
     sha256_of_file,
     write_json,
 )
+from ident3d.loaders.format.inside import plain_sizes
 from ident3d.loaders.stores.lease import lease
 from ident3d.machine import free_bytes
 from ident3d.progress import progress_bar
@@ -144,6 +145,6 @@ def matching_file(folder: Folder) -> Path | None:
     size = description.n * prod(description.shape)
     if not description.complete or content.get("shards_sha256") != description.shards_sha256:
         return None
-    if content.get("bytes") != size or not path.is_file() or path.is_symlink() or path.stat().st_size != size:
+    if content.get("bytes") != size or plain_sizes(folder.path, "", [PIXELS_FILE])[PIXELS_FILE] != size:
         return None
     return path

@@ -42,9 +42,9 @@ def shard_latents(path: Path, count: int, n_raw: int, data: bytes | None = None)
         return raw[()], None if classes is None else classes[()]
 
 
-def shard_column(path: Path, count: int, name: str) -> NDArray[np.int64]:
-    """Read one of the further columns, such as sequence or frame, of one shard file (count,)."""
-    with as_user_error(path), h5py.File(path, "r") as file:
+def shard_column(path: Path, count: int, name: str, data: bytes) -> NDArray[np.int64]:
+    """Read one of the further columns, such as sequence or frame, of the bytes `data` of a shard file (count,)."""
+    with as_user_error(path), h5py.File(io.BytesIO(data), "r") as file:
         if name not in check_head(file, path):
             raise UserError(f"The images in {path} have no {name}.")
         column = check_dataset(file, path, name)

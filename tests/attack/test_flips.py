@@ -1,5 +1,6 @@
 """Single bit flips over every file of a dataset that a reader reads."""
 
+import fcntl
 import time
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from attack.flips import N, flip_and_use, flipped_dataset
 from synthetic import make_dataset
 
+from ident3d import from_arrays
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.stored_images import StoredImages
@@ -55,6 +57,22 @@ def test_latents_of_a_shard_are_used_only_if_its_hash_matches(tmp_path: Path) ->
     ImageDataset(path).latents([3])
     with pytest.raises(UserError, match=r"00001\.h5.*--repair"):
         ImageDataset(path).latents([4])
+
+
+def test_a_column_is_read_only_from_a_shard_whose_hash_matches(tmp_path: Path) -> None:
+    images, frames = np.zeros((12, 8, 8), np.uint8), np.arange(12) + 1_000_003
+    latents, columns = np.arange(12.0)[:, None], {"frame": frames}
+    from_arrays(images, latents, tmp_path, columns=columns, shard_size=4, show_progress=False)
+    shard = tmp_path / "shards/00001.h5"
+    with shard.open("rb") as held:
+        # A lock of another process is no reason not to read.
+        fcntl.flock(held, fcntl.LOCK_EX)
+        np.testing.assert_array_equal(ImageDataset(tmp_path).column("frame"), frames)
+    value = np.int64(1_000_009).tobytes()
+    assert shard.read_bytes().count(value) == 1
+    shard.write_bytes(shard.read_bytes().replace(value, np.int64(7).tobytes()))
+    with pytest.raises(UserError, match=r"00001\.h5.*--repair"):
+        ImageDataset(tmp_path).column("frame")
 
 
 @pytest.mark.slow

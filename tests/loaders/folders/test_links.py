@@ -13,7 +13,7 @@ from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.folder import DATASET_FILE, SHARDS, open_folder
 from ident3d.loaders.folders.lifecycle import begin, remove_dataset
 from ident3d.loaders.folders.output import writing
-from ident3d.loaders.folders.packed import PACKED_FILE, pack
+from ident3d.loaders.folders.packed import PACKED_FILE, PIXELS_FILE, pack
 from ident3d.loaders.folders.verify import verify
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import TEMPORARY, remove_partial_files, write_atomically
@@ -116,6 +116,17 @@ def test_shards_that_are_links_are_not_called_missing(tmp_path: Path) -> None:
     with pytest.raises(NotPlain, match=rf"00001\.h5 is a link.*{FOLLOW_VARIABLE}") as caught:
         open_folder(path)
     assert "--repair" not in str(caught.value)
+
+
+def test_a_linked_packed_file_is_read_where_the_user_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make_dataset(tmp_path / "set", 16)
+    pack(path, show_progress=False)
+    (path / PIXELS_FILE).rename(tmp_path / "blob")
+    (path / PIXELS_FILE).symlink_to(tmp_path / "blob")
+    assert not ImageDataset(path).packed
+    monkeypatch.setenv(FOLLOW_VARIABLE, "1")
+    assert ImageDataset(path, packed=True).images([9]).any()
+    assert verify(path, show_progress=False).sound
 
 
 def test_a_linked_manifest_is_neither_read_nor_appended_to(tmp_path: Path) -> None:

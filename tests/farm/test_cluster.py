@@ -16,7 +16,7 @@ from farm.conftest import TINY, contents
 from farm.daskprocesses import DaskProcesses
 from farm.test_faults import wait_for, workers_of
 
-from ident3d.bench.scale import still
+from ident3d.bench.scale import Still
 from ident3d.errors import UserError
 from ident3d.farm import watchdog
 from ident3d.farm.cluster import Cluster
@@ -275,5 +275,5 @@ def test_a_late_worker_does_not_write_over_a_shard_that_has_grown(tmp_path: Path
     late = plan(begin(tmp_path / "data", settings, 6, 4), [])[1]
     begin(tmp_path / "data", settings, 8, 4)
     with pytest.raises(UserError, match="Another run"):
-        render_shard(tmp_path / "data", settings, late, 1, 0, lambda done: None, studio_of=still)
+        render_shard(tmp_path / "data", settings, late, 1, 0, lambda done: None, studio_of=Still)
     assert not list((tmp_path / "data" / "shards").iterdir())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from farm.test_faults import wait_for
 
-from ident3d.bench.scale import still
+from ident3d.bench.scale import Still
 from ident3d.errors import UserError
 from ident3d.farm import render
 from ident3d.farm.local.embedded import embedded_cluster
@@ -42,7 +42,7 @@ def test_a_run_outlives_a_moment_s_trouble(tmp_path: Path, monkeypatch: pytest.M
     jobs = plan(begin(tmp_path, settings, 6, 2), [])
     network, notes, images = Network(tmp_path, TimeoutError("late"), OSError(errno.EIO, "lost")), list[str](), 0
     with embedded_cluster(1) as client:
-        for event in run_jobs(client, jobs, tmp_path, settings, threads=1, studio_of=still):
+        for event in run_jobs(client, jobs, tmp_path, settings, threads=1, studio_of=Still):
             match event:
                 case ShardDone(entry):
                     render.with_retries(partial(network.enter, entry), entry.name, notes.append)
@@ -61,7 +61,7 @@ def test_a_run_that_is_closed_early_withdraws_its_jobs(tmp_path: Path) -> None:
     settings = Recipe(size=16, quality="draft").settings(drawn(0, "train"))
     jobs = plan(begin(tmp_path, settings, 2000, 2), [])
     with embedded_cluster(1) as client:
-        with closing(run_jobs(client, jobs, tmp_path, settings, threads=1, studio_of=still)) as events:
+        with closing(run_jobs(client, jobs, tmp_path, settings, threads=1, studio_of=Still)) as events:
             assert any(isinstance(event, ShardDone) for event in events)
             assert client.futures
         wait_for(lambda: not client.futures)

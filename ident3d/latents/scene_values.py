@@ -23,10 +23,7 @@ def box_values(raw: Float64, position_range: float, angle_range: float, hue_rang
 
 
 def periodic_values(raw: Float64, position_range: float, angle_range: float, hue_range: float) -> Float64:
-    """(n, 11) → (n, 10): x and y as in the box, z = range · (raw + 1)/2, and the point on S⁷ as seven angles.
-
-    All but the last of its spherical coordinates are doubled, so that each angle goes once round, whatever the ranges.
-    """
+    """(n, 11) → (n, 10): as `World.to_scene` says. Angles and hues go once round, whatever their ranges."""
     scene = np.empty((len(raw), len(NAMES)))
     scene[:, POSITIONS] = raw[:, POSITIONS] * position_range
     scene[:, 2] = (raw[:, 2] + 1) / 2 * position_range

@@ -183,7 +183,11 @@ class World:
         return Product((Box(3), Sphere(8))) if self.periodic else Box(len(NAMES))
 
     def to_scene(self, raw: ArrayLike) -> NDArray[np.float32]:
-        """(n, n_raw) raw latents → (n, 10) scene values in the order of NAMES, float32; see `scene_values`."""
+        """(n, n_raw) raw latents → (n, 10) scene values in the order of NAMES, float32.
+
+        Box: range · raw. Periodic: x and y as in the box, z = range · (raw + 1)/2, and the point on S⁷ turned to
+        spherical coordinates, all but the last of the seven angles doubled.
+        """
         raw = np.asarray(raw, np.float64)
         if raw.ndim != 2 or raw.shape[1] != self.n_raw:
             raise UserError(f"Raw latents of {self.scene} have the shape (images, {self.n_raw}), not {raw.shape}.")

@@ -1,12 +1,18 @@
-"""Output spaces and perceptrons by name: what settings check before anything is built. No torch."""
+"""Output spaces, image encoders and perceptrons by name: what settings check before anything is built. No torch."""
 
 import re
 from typing import Final
 
-from ident3d.errors import UserError
+from ident3d.errors import UserError, check_known
 
 SPACES: Final = ("box", "sphere", "unbounded")
+IMAGE_ENCODERS: Final = ("conv", "resnet18", "resnet34", "resnet50")
 PAPERS: Final = "papers"
+
+
+def check_image_encoder(name: str) -> None:
+    """Raise UserError if there is no such encoder of ours; what follows a + is checked when it is built."""
+    check_known("encoder", name.partition("+")[0], [*IMAGE_ENCODERS, "package.module:name"])
 
 
 def widths(name: str, inputs: int) -> list[int]:

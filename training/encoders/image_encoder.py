@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import UserError
+from ident3d.training.encoders.choice import check_image_encoder
 from ident3d.training.encoders.conv import conv_net
 from ident3d.training.encoders.output_spaces import OutputSpace
 from ident3d.training.encoders.own_encoder import gives_codes
@@ -92,8 +93,7 @@ def encoder(
 def backbone(name: str, outputs: int, size: int | None, channels: int = 3) -> nn.Module:
     """Return a backbone of ours by name."""
     kind, *extras = name.split("+")
-    if kind != "conv" and kind not in RESNETS:
-        raise unknown("encoder", name, ["conv", *RESNETS, "package.module:name"])
+    check_image_encoder(kind)
     if kind == "conv" and extras:
         raise UserError(f"The encoder conv has no options; those of {name!r} are for ResNets.")
     if bad := [extra for k, extra in enumerate(extras) if extra not in (FLAT, SMALL_STEM) or extra in extras[:k]]:

@@ -6,6 +6,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from ident3d.errors import UserError, check_known
 from ident3d.latents.distributions.spaces import Sphere, parts_of
 from ident3d.latents.worlds import AnyWorld
+from ident3d.training.encoders.choice import check_image_encoder
 from ident3d.training.images.precisions import check_precisions, complete_precisions
 from ident3d.training.loop.own_object import OwnOr
 from ident3d.training.loop.run_folder import with_new_names
@@ -124,6 +125,9 @@ def with_defaults(settings: TrainSettings, world: AnyWorld, stored_size: int, im
     # Version 0.1 did not look at the start of a bound or a radius that the space does not have.
     unused = [name for name, kind in (("bound", "box"), ("radius", "sphere")) if kind not in space]
     check_ranges(s, supervised=s.supervised, unused=unused)
+    # A user's own encoder is called first when the parts are built.
+    if ":" not in s.encoder:
+        check_image_encoder(s.encoder)
     check_known("conditional", s.cond, VIEWS)
     check_known("schedule", s.schedule, SCHEDULES)
     check_known("number format", s.dtype, DTYPES)

@@ -85,9 +85,9 @@ def description_or_rebuilt(where: Path | Store, folder: Path) -> tuple[Descripti
         own.begins != own.number * size or own.count > size for own in (first, last)
     ):
         raise UserError(f"{what} The shards {first.number} and {last.number} do not agree on what it said.")
-    # A shard that is there and cannot be taken apart may be full, and is never one too many.
+    # A shard that is there and cannot be taken apart may be full if no line tells, and is never one too many.
     highest = max(int(name.removesuffix(".h5")) for name in names)
-    whole = (highest + 1) * size if highest > last.number else 0
+    whole = (highest + 1) * size if highest > last.number and names[-1] not in lines else 0
     n = max(last.begins + last.count, whole, *(entry.stop for entry in lines.values()))
     try:
         return checked(asdict(Description(first.settings, n, size))), what

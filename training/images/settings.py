@@ -207,7 +207,8 @@ def check_conditional(s: TrainSettings, world: AnyWorld) -> None:
 
 def on_sphere(world: AnyWorld) -> bool:
     """Return whether some raw latents of a world share a sphere, as those of the periodic variant do."""
-    return any(isinstance(part, Sphere) for part in parts_of(world.space))
+    # Images may have no latents at all.
+    return bool(world.names) and any(isinstance(part, Sphere) for part in parts_of(world.space))
 
 
 def moving_latents(world: AnyWorld) -> tuple[str, ...]:

@@ -309,6 +309,22 @@ def test_blocks_delete_nothing_that_is_not_theirs(whose: str, tmp_path: Path) ->
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
+def test_blocks_delete_nothing_in_a_folder_that_another_process_took_over(tmp_path: Path) -> None:
+    images, z = sprites()
+    out = tmp_path / "out"
+
+    def blocks() -> Iterator[NDArray[np.uint8]]:
+        yield images[:100]
+        claim = out / ".lease-1"
+        claim.write_text(claim.read_text().replace('"', " "))
+        yield images[100:]
+
+    with pytest.raises(UserError, match="took over"):
+        from_arrays(blocks(), z, out, factors=SPRITES, shard_size=50, **QUIET)
+    assert (out / "dataset.json").exists()
+    assert (out / "shards/00000.h5").exists()
+
+
 def test_settings_that_no_shard_can_record_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     z, rows = np.arange(6.0)[:, None], np.zeros((6, 1), np.float32)
     longest = {"a": "x" * (LONGEST_SETTINGS - len('{"a": ""}'))}

@@ -270,6 +270,9 @@ def differences(ours: dict[str, Any], theirs: dict[str, Any], above: str = "") -
         a, b = ours.get(name), theirs.get(name)
         # Nested settings are compared by their fields: a whole world would fill the message.
         if isinstance(a, dict) and isinstance(b, dict):
+            # Two presets differ in all that their names stand for.
+            if name == "quality" and a.get("name") != b.get("name"):
+                a, b = {"name": a.get("name")}, {"name": b.get("name")}
             found += differences(a, b, f"{above}{name}.")
         elif a != b:
             found.append(f"{above}{name}: {a} there, {b} asked for")

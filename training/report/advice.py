@@ -11,8 +11,7 @@ from ident3d.training.images.settings import TrainSettings
 
 # Differences that a reader would act on. A latent below AT_ZERO is not found; KNOWABLE is what makes that remarkable.
 RISE, APART, AT_ZERO, KNOWABLE, NEAR, WIDER = 0.02, 0.1, 0.1, 0.5, 0.03, 1.5
-LEARNT_BY_HEART: Final = 0.05
-# R² of a batch is fitted on the rows that it is scored on: with fewer rows for each code it says little.
+# With fewer rows for each code that a linear map is fitted on, R² says little.
 ROWS_A_CODE: Final = 4
 
 
@@ -23,15 +22,20 @@ def what_next(
     attainable: Mapping[str, float | None],
     ratios: Mapping[str, float],
     best: BestBox | None,
+    categorical: Sequence[str] = (),
 ) -> list[str]:
     """Return sentences about a run, the most important first.
 
-    `scores` is what evaluation.json holds, `attainable` the attainable R² by latent, `ratios` how many times as wide as
-    asked for the pairs turned out, and `best` the best box of the pairs.
+    `scores` is what evaluation.json holds, `attainable` the attainable R² by latent where known, `ratios` how many
+    times as wide as asked for the pairs turned out, `best` the best box of the pairs, and `categorical` the latents
+    whose number is a name.
     """
     found = [*unfinished(s, log), *of_the_curve(s, log, best)]
-    if scores:
-        found += [*latents_left(s, scores, attainable), *mixed_codes(s, scores), *on_new_images(s, log, scores)]
+    if scores and (few := few_rows(s, scores)):
+        found += few
+    elif scores:
+        left = latents_left(s, scores, attainable, categorical)
+        found += [*left, *mixed_codes(s, scores), *on_new_images(s, log, scores)]
     found += wide_pairs(ratios)
     return found or ["Nothing is amiss that this page could tell. A run with --supervised shows the ceiling."]
 
@@ -59,13 +63,36 @@ def of_the_curve(s: TrainSettings, log: Sequence[Mapping[str, Any]], best: BestB
     ]
 
 
-def latents_left(s: TrainSettings, scores: Mapping[str, Any], attainable: Mapping[str, float | None]) -> list[str]:
+def few_rows(s: TrainSettings, scores: Mapping[str, Any]) -> list[str]:
+    """Return that there are too few images to score by, if so: R² is fitted on one half of them."""
+    rows, codes = scores["count"] // 2, s.dim or 1
+    if rows >= ROWS_A_CODE * codes:
+        return []
+    return [
+        f"R² held out is fitted on {rows} rows for {codes} coefficients: too few to tell what the codes hold. Score it "
+        f"on {2 * ROWS_A_CODE * codes} images or more."
+    ]
+
+
+def latents_left(
+    s: TrainSettings,
+    scores: Mapping[str, Any],
+    attainable: Mapping[str, float | None],
+    categorical: Sequence[str] = (),
+) -> list[str]:
     """Return which latents were not found though they could be, which are far from what they could be, or neither."""
     r2 = dict(zip(scores["latents"], r2_per_latent(scores), strict=False))
-    most = {name: attainable.get(name) or 1.0 for name in r2}
-    at_zero = [name for name in r2 if r2[name] < AT_ZERO and most[name] > KNOWABLE]
-    short = [name for name in r2 if name not in at_zero and r2[name] < most[name] - APART]
+    most = {name: value for name in r2 if (value := attainable.get(name)) is not None}
+    at_zero = [name for name in most if r2[name] < AT_ZERO and most[name] > KNOWABLE]
+    short = [name for name in most if name not in at_zero and r2[name] < most[name] - APART]
+    # Nothing says whether a reader of these images could find them, and R² of a category's number is no finding.
+    unknown = [name for name in r2 if name not in most and name not in categorical and r2[name] < AT_ZERO]
     found = []
+    if unknown:
+        found.append(
+            f"R² is about 0 for {', '.join(unknown)}. What is attainable from these images is not known; a "
+            "--supervised run tells whether the encoder sees them at all."
+        )
     if at_zero:
         held = [name for name in at_zero if s.only and name not in s.only]
         why = " --only keeps some of them equal in pairs, which then tell nothing of them apart." if held else ""
@@ -77,7 +104,7 @@ def latents_left(s: TrainSettings, scores: Mapping[str, Any], attainable: Mappin
     if short:
         shown = ", ".join(f"{name} ({r2[name]:.2f} of {most[name]:.2f})" for name in short)
         found.append(f"Not yet at their attainable R²: {shown}. More --steps or more images.")
-    if r2 and all(value > most[name] - NEAR for name, value in r2.items()):
+    if r2 and all(name in most and value > most[name] - NEAR for name, value in r2.items()):
         found.append(f"Every latent is within {NEAR} of its attainable R².")
     return found
 
@@ -114,7 +141,7 @@ def on_new_images(s: TrainSettings, log: Sequence[Mapping[str, Any]], scores: Ma
         return []
     # Adjusted for the fit on the batch's own rows.
     fitted = 1 - (1 - mean(batches)) * (s.batch - 1) / max(1, s.batch - (s.dim or 1) - 1)
-    if fitted - held_out < LEARNT_BY_HEART:
+    if fitted < KNOWABLE or fitted - held_out < APART:
         return []
     return [
         f"On the training images R² is {fitted:.2f}, on new ones {held_out:.2f}: the encoder has partly learnt these "

@@ -10,6 +10,7 @@ import numpy as np
 
 from ident3d.latents.attainable import attainable_r2
 from ident3d.latents.distributions.differences import expected_abs_difference
+from ident3d.latents.factors import Factors
 from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.format.files import write_atomically
@@ -92,12 +93,19 @@ def attainable(run: Run) -> dict[str, float | None]:
     return attainable_r2(run.world) if isinstance(run.world, World) else {}
 
 
+def categorical(run: Run) -> list[str]:
+    """Return the latents whose number is the name of a category."""
+    return [run.world.names[k] for k in run.world.categorical] if isinstance(run.world, Factors) else []
+
+
 def shows_section(run: Run, scored: Scored | None, log: Sequence[dict[str, Any]], drawn: DrawnPairs | None) -> str:
     """Return what the run shows and what to try next, with links to where more is explained."""
     # The least loss that a run recorded is that of pairs.
     best = BestBox.from_dict(run.facts.get("best_box")) if run.settings.views == 2 else None
     scores = scored.scores if scored else None
-    found = what_next(run.settings, log, scores, attainable(run), drawn.ratios() if drawn else {}, best)
+    found = what_next(
+        run.settings, log, scores, attainable(run), drawn.ratios() if drawn else {}, best, categorical(run)
+    )
     pages = [("tutorial", "how to read this page"), ("which-score", "which score answers what"),
              ("boxes", "boxes and plateaus"), ("train", "all options of train")]  # fmt: skip
     return f"<h2>What this run shows</h2>{sentences(found)}{read_more(run.path, pages)}"
@@ -200,9 +208,14 @@ def latent_section(run: Run, scores: dict[str, Any]) -> str:
         if most
         else ""
     )
-    return (
-        f"<h2>Per latent</h2><p class='soft'>{why}A latent near its attainable R² is found; one near 0 is not.</p>"
-        + html_table(["latent", *(["attainable R²"] if most else []), *per_latent], detail)
+    why += f"A latent near {'its attainable R²' if most else '1'} is found; one near 0 is not."
+    if named := categorical(run):
+        why += (
+            f" {', '.join(named)}: categorical, so equal in both images of a pair; the R² of a category's number is no "
+            "finding."
+        )
+    return f"<h2>Per latent</h2><p class='soft'>{escape(why)}</p>" + html_table(
+        ["latent", *(["attainable R²"] if most else []), *per_latent], detail
     )
 
 

@@ -38,7 +38,7 @@ def log_of(*r2: float, loss: float = 1.0) -> list[dict[str, float]]:
 
 def scores_of(per_latent: list[float], mcc: float) -> dict[str, object]:
     r2 = {"score": float(np.mean(per_latent)), "per_latent": per_latent}
-    return {"latents": NAMES, "scores": {"linear_r2_held_out": r2, "mcc_pearson": {"score": mcc}}}
+    return {"latents": NAMES, "count": 4096, "scores": {"linear_r2_held_out": r2, "mcc_pearson": {"score": mcc}}}
 
 
 FLAT, LOW = log_of(*[0.9] * 12), log_of(*[0.68] * 12)
@@ -53,7 +53,7 @@ FLAT, LOW = log_of(*[0.9] * 12), log_of(*[0.68] * 12)
         (replace(SETTINGS, space="unbounded"), FLAT, scores_of([0.95, 0.95, 0.9], 0.5), {}, ["--space box"]),
         (SETTINGS, log_of(*np.linspace(0, 0.8, 12)), None, {}, ["still rose", "100"]),
         (replace(SETTINGS, steps=400), FLAT, None, {}, ["100 of 400", "--resume"]),
-        (SETTINGS, log_of(*[0.99] * 12), scores_of([0.93, 0.93, 0.88], 0.95), {}, ["by heart", "0.91"]),
+        (SETTINGS, log_of(*[1.0] * 12), scores_of([0.91, 0.91, 0.87], 0.93), {}, ["by heart", "0.90"]),
         (SETTINGS, FLAT, scores_of([0.98, 0.97, 0.7], 0.93), {}, ["hue (0.70 of 0.96)"]),
         (SETTINGS, FLAT, None, {"x": 2.0, "y": 3.1}, ["2.0 to 3.1 times", "--sigma"]),
         (SETTINGS, FLAT, scores_of([0.99, 0.98, 0.95], 0.97), {}, ["Every latent", "attainable"]),
@@ -67,8 +67,28 @@ def test_what_a_run_shows(settings, log, scores, ratios, facts) -> None:  # type
 
 def test_scores_that_hold_no_numbers_say_nothing() -> None:
     for values in ([None, 0.1, 0.2], [[0.1], [0.2], [0.3]]):
-        scores = {"latents": NAMES, "scores": {"linear_r2_held_out": {"score": None, "per_latent": values}}}
+        scores = {
+            "latents": NAMES,
+            "count": 99,
+            "scores": {"linear_r2_held_out": {"score": None, "per_latent": values}},
+        }
         assert "Nothing is amiss" in what_next(SETTINGS, FLAT, scores, ATTAINABLE, {}, None)[0]
+
+
+def test_nothing_is_said_that_nothing_measured() -> None:
+    near_zero = log_of(*[0.09] * 12)
+    said = what_next(SETTINGS, near_zero, scores_of([0.02, -0.05, 0.01], 0.05), {}, {}, None, ["hue"])
+    assert len(said) == 1
+    assert "x, y" in said[0]
+    assert not [word for word in ("hue", "1.00", "by heart", "Not yet") if word in said[0]]
+    # A high R² where nothing is known of what is attainable is no finding either.
+    assert "Nothing is amiss" in what_next(SETTINGS, FLAT, scores_of([0.9, 0.9, 0.9], 0.95), {}, {}, None)[0]
+
+
+def test_few_rows_for_many_codes_are_named() -> None:
+    scores = scores_of([0.1, 0.9, 0.2], 0.5) | {"count": 32}
+    (said,) = what_next(replace(SETTINGS, dim=8), LOW, scores, ATTAINABLE, {}, None)
+    assert "16 rows for 8 coefficients" in said
 
 
 def test_a_plateau_is_told_from_the_log() -> None:

@@ -87,13 +87,25 @@ def least(s: TrainSettings, z: Tensor, z_tilde: Tensor, boxed: Tensor) -> tuple[
     return exp(found.x), float(found.fun)
 
 
+def usual_start(s: TrainSettings) -> str:
+    """Return a sentence on where a box starts under a user's own loss, whose best box is not searched for."""
+    return (
+        f"The box starts {s.bound:g} wide: --bound auto finds no start for your own loss {s.loss}, which may have any "
+        f"scale. {moves(s).capitalize()}, and the negatives of an anchor are all anchors of the batch, itself among "
+        "them. Give --bound and --space-lr for another start."
+    )
+
+
 def start_of_box(box: BestBox, s: TrainSettings) -> str:
     """Return a sentence on where and why a box starts, and how fast its bound moves."""
-    moves = f"its bound moves at a rate of {s.space_lr:g}" if s.learnable is not False else "it stays so"
     return (
         f"The box starts {box.start:g} wide, for pairs as wide as these (mean |z̃ - z| {box.pair_width:.3f}) in batches "
-        f"of {s.batch}; {moves}."
+        f"of {s.batch}; {moves(s)}."
     )
+
+
+def moves(s: TrainSettings) -> str:
+    return f"its bound moves at a rate of {s.space_lr or s.lr:g}" if s.learnable is not False else "it stays so"
 
 
 def loss_of(s: TrainSettings, dim: int) -> Callable[[Tensor, Tensor], Tensor]:

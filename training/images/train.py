@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ident3d.memory import keep_memory, memory_advice
 from ident3d.training.encoders.output_spaces import Box, Sphere
-from ident3d.training.images.best_box import start_of_box
+from ident3d.training.images.best_box import start_of_box, usual_start
 from ident3d.training.images.plateau import advice, plateau
 from ident3d.training.images.run import Run, write_run
 from ident3d.training.images.settings import TrainSettings
@@ -103,6 +103,8 @@ def train(
             log.note(f"{run.path} held no run to go on with; a new one starts.")
         if work.box and s.bound is None and not request.resumed:
             log.note(start_of_box(work.box, s))
+        if settings.bound is None and ":" in str(s.loss) and "box" in str(s.space) and not request.resumed:
+            log.note(usual_start(s))
         lines, said = read_log(run.path) if here.first else [], False
         if request.resumed:
             for sentence in doubts(run.facts.get("own_code"), {"encoder": s.encoder, "loss": str(s.loss)}):

@@ -191,6 +191,13 @@ def test_the_loss_falls_and_the_log_tells(path: Path, tmp_path: Path) -> None:
 def test_a_researchers_own_loss(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = quick(path, replace(PLAIN, loss="tiny:squared", space="unbounded"), tmp_path / "run")
     assert open_run(run).settings.loss == "tiny:squared"
+    # A box's start is not searched for under such a loss: the run says so, with what was taken.
+    assert "--bound" not in capsys.readouterr().err
+    quick(path, replace(PLAIN, loss="tiny:squared", space="box", bound=None, lr=3e-3), tmp_path / "box")
+    said = capsys.readouterr().err
+    assert [fact for fact in ("1 wide", "--bound auto", "tiny:squared", "0.003", "itself") if fact not in said] == []
+    quick(path, replace(PLAIN, loss="tiny:squared", space="box"), tmp_path / "given")
+    assert "--bound" not in capsys.readouterr().err
 
 
 def test_runs_of_one_process_share_no_module_of_a_researchers(path: Path, tmp_path: Path) -> None:

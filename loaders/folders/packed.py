@@ -5,6 +5,7 @@ the CRC-32 of every image, in hex, so that a reader can check each image that it
 """
 
 import hashlib
+import os
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -23,13 +24,14 @@ from ident3d.loaders.format.files import (
     sha256_of_file,
     write_json,
 )
-from ident3d.loaders.format.inside import plain_sizes
+from ident3d.loaders.format.inside import NotPlain, plain_sizes
 from ident3d.loaders.stores.lease import lease
 from ident3d.machine import free_bytes
 from ident3d.progress import progress_bar
 
 PIXELS_FILE = "images.u8"
 PACKED_FILE = "packed.json"
+AGAIN = "`ident3d pack` makes it again"
 PACKED_FORMAT = "ident3d-packed"
 PACKED_FORMAT_VERSION = 1
 DIGITS = 8  # of a checksum
@@ -123,14 +125,39 @@ def checksums_of(folder: Folder) -> NDArray[np.uint32] | None:
 
 
 def packed_problem(folder: Folder) -> str | None:
-    """Read the whole packed file and return what is wrong with it; None if it is as recorded, or there is none."""
-    path = folder.path / PIXELS_FILE
-    there = path.exists() or path.is_symlink() or (folder.path / PACKED_FILE).exists()
-    if not (there and folder.description.complete):
+    """Read the whole packed file and return what is wrong with it or its record; None if it is as recorded."""
+    if not record(folder):
+        return f"{PACKED_FILE} is missing or damaged"
+    return record_problem(folder) or pixels_problem(folder)
+
+
+def record_problem(folder: Folder) -> str | None:
+    """Return what is wrong with ``packed.json``; None if it is sound, or there is none."""
+    if not (folder.description.complete and os.path.lexists(folder.path / PACKED_FILE)):
         return None
-    if not matching_file(folder):
-        return f"{PIXELS_FILE} and {PACKED_FILE} were not made from these shards"
-    return None if sha256_of_file(path) == record(folder).get("sha256") else f"{PIXELS_FILE} does not match its sha256"
+    content = record(folder)
+    if not content:
+        return f"{PACKED_FILE} is damaged, or of another version; {AGAIN}"
+    if content.get("shards_sha256") != folder.description.shards_sha256:
+        return f"{PACKED_FILE} was not made from these shards; {AGAIN}"
+    return None
+
+
+def pixels_problem(folder: Folder) -> str | None:
+    """Read all of ``images.u8`` and return what is wrong with it, if there is a sound record of it."""
+    content = record(folder)
+    if not (content and folder.description.complete):
+        return None
+    try:
+        same = sha256_of_file(folder.path / PIXELS_FILE) == content.get("sha256")
+    except FileNotFoundError:
+        return f"{PIXELS_FILE} is missing; {AGAIN}"
+    except NotPlain as error:
+        # A link to somebody's file is theirs to judge. What cannot be a file at all is in the way.
+        if (folder.path / PIXELS_FILE).is_file():
+            raise OSError(str(error)) from None
+        return str(error)
+    return None if same and matching_file(folder) else f"{PIXELS_FILE} does not match its sha256; {AGAIN}"
 
 
 def remove_packed(path: Path) -> None:

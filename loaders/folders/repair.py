@@ -161,17 +161,20 @@ def repair_folder(folder: Path, findings: Findings, *, delete: bool) -> tuple[As
     another manifest, so that a folder that lacks shards never passes for whole. A description that is lost comes before
     the manifest, whose lines tell how many images there should be.
     """
-    aside, done = Aside(folder), []
+    aside, done, deleted = Aside(folder), list[str](), list[str]()
     lost = DATASET_FILE in findings.broken
 
     def take_out(names: Iterable[str]) -> None:
         for name in names:
             if delete and findings.broken[name]:
                 remove(folder, name)
+                deleted.append(name)
             else:
                 aside.take(name)
 
     take_out(name for name in findings.broken if name != DATASET_FILE)
+    if deleted:
+        done.append(f"Deleted: {', '.join(deleted)}.")
     if lost:
         aside.take(DATASET_FILE)
         write_description(folder, as_incomplete(findings.description))

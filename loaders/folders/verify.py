@@ -1,5 +1,6 @@
 """``verify``: read every byte of a dataset once and compare it with what the folder records of itself."""
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ import numpy as np
 from ident3d.errors import UserError
 from ident3d.loaders.folders.folder import DATASET_FILE, SHARDS, Description, Folder, is_dataset
 from ident3d.loaders.folders.judge import MISMATCH, judge, reason, shard_names
-from ident3d.loaders.folders.packed import PACKED_FILE, PIXELS_FILE, packed_problem
+from ident3d.loaders.folders.packed import PACKED_FILE, PIXELS_FILE, pixels_problem, record_problem
 from ident3d.loaders.folders.provenance import CARD_FILES, PROVENANCE_FILE, beside_problems
 from ident3d.loaders.folders.repair import (
     Findings,
@@ -23,7 +24,7 @@ from ident3d.loaders.folders.repair import (
 )
 from ident3d.loaders.folders.store_transfer import working_copy
 from ident3d.loaders.format.files import remove_partial_files, sha256, sha256_of_file
-from ident3d.loaders.format.inside import NotPlain, folder_at
+from ident3d.loaders.format.inside import NotPlain, folder_at, plain_sizes
 from ident3d.loaders.format.latents_source import LATENTS_FILE, copy_is_sound, world_of
 from ident3d.loaders.format.latents_table import TABLE_FILE, Latents, joined
 from ident3d.loaders.format.latents_table import read as read_table
@@ -129,7 +130,7 @@ def inspect(where: Path | Store, folder: Path, show_progress: bool) -> tuple[Fin
     check(findings, lambda: latents_file_problem(folder, description), LATENTS_FILE, proven=not what)
     # While the copy of the latents is broken, or could not be read, shards are compared with all but their source.
     compare_latents = not (LATENTS_FILE in findings.broken or findings.unjudged)
-    check(findings, lambda: packed_problem(Folder(folder, description, ())), PACKED_FILE, PIXELS_FILE)
+    check_packed(findings, Folder(folder, description, ()))
     listed, vouched, what = candidates(where, folder, description)
     add(findings, what)
     findings.relist = bool(what)
@@ -184,6 +185,22 @@ def check(findings: Findings, find_problem: Callable[[], str | None], *files: st
         add(findings, find_problem(), *files, proven=proven)
     except (OSError, MemoryError) as error:
         findings.unjudged.append(Problem(f"{files[-1]}: {reason(error)}"))
+
+
+def check_packed(findings: Findings, folder: Folder) -> None:
+    """Note what is wrong with the packed file. Only its own record can prove it wrong, and only while that is sound."""
+    if not folder.description.complete:
+        return
+    before = len(findings.problems) + len(findings.unjudged)
+    check(findings, lambda: record_problem(folder), PACKED_FILE, proven=False)
+    known = len(findings.problems) + len(findings.unjudged) == before and os.path.lexists(folder.path / PACKED_FILE)
+    if known:
+        check(findings, lambda: pixels_problem(folder), PIXELS_FILE)
+    elif plain_sizes(folder.path, "", [PIXELS_FILE])[PIXELS_FILE] is not None:
+        what = f"{PIXELS_FILE}: its hash stands in {PACKED_FILE} alone; `ident3d pack` makes both anew"
+        findings.unjudged.append(Problem(what))
+    if PIXELS_FILE in findings.broken:
+        findings.broken[PACKED_FILE] = False
 
 
 def latents_file_problem(folder: Path, description: Description) -> str | None:

@@ -1,5 +1,6 @@
 """ImageDataset: the stored pixels and latents, however they are asked for, in whichever process."""
 
+import os
 import pickle
 import subprocess
 import sys
@@ -267,13 +268,45 @@ def test_a_packed_file_with_other_pixels_is_found_and_made_again(tmp_path: Path)
     (path / PIXELS_FILE).write_bytes(bytes([good[0] ^ 1]) + good[1:])
     found = verify(path, show_progress=False)
     assert not found.sound
-    assert [problem.what for problem in found.problems] == ["images.u8 does not match its sha256"]
+    (problem,) = found.problems
+    assert "images.u8 does not match its sha256" in problem.what
+    assert "ident3d pack" in problem.what
     pack(path, show_progress=False)
     assert (path / PIXELS_FILE).read_bytes() == good
     (path / PIXELS_FILE).write_bytes(bytes([good[0] ^ 1]) + good[1:])
     assert verify(path, repair=True, show_progress=False).repaired
     assert not [name for name in (PIXELS_FILE, PACKED_FILE) if (path / name).exists()]
     assert verify(path, show_progress=False).sound  # the shards were never touched
+
+
+@pytest.mark.parametrize("harm", ["flip", "fifo", "gone"])
+def test_pixels_whose_record_is_damaged_are_never_deleted(harm: str, tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "set", 16)
+    pack(path, show_progress=False)
+    good, written = (path / PIXELS_FILE).read_bytes(), bytearray((path / PACKED_FILE).read_bytes())
+    written[len(written) // 2] ^= 1
+    (path / PACKED_FILE).unlink()
+    if harm == "flip":
+        (path / PACKED_FILE).write_bytes(written)
+    elif harm == "fifo":
+        os.mkfifo(path / PACKED_FILE)
+    found = verify(path, repair=True, delete=True, show_progress=False)
+    assert [PACKED_FILE in each.what for each in found.problems] == [True] * (harm != "gone")
+    assert [PIXELS_FILE in each.what and "ident3d pack" in each.what for each in found.unjudged] == [True]
+    assert (path / PIXELS_FILE).read_bytes() == good
+    assert not any("Deleted" in line for line in found.done)
+    pack(path, show_progress=False)
+    assert verify(path, show_progress=False).sound
+
+
+def test_pixels_that_their_record_proves_wrong_are_deleted_on_request(tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "set", 16)
+    pack(path, show_progress=False)
+    (path / PIXELS_FILE).write_bytes(b"\0" * (path / PIXELS_FILE).stat().st_size)
+    found = verify(path, repair=True, delete=True, show_progress=False)
+    assert any("Deleted" in line and PIXELS_FILE in line for line in found.done)
+    assert not (path / PIXELS_FILE).exists()
+    assert verify(path, show_progress=False).sound
 
 
 def test_a_packed_file_of_other_shards_is_not_used(tmp_path: Path) -> None:

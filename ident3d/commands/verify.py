@@ -23,8 +23,8 @@ def verify(directory: Path | str, repair: bool, delete: bool, as_json: bool) -> 
     """Check every hash, shape, index and latent of a dataset.
 
     What cannot be read here and now, because of a lock, too little memory or too many open files, is not judged, and
-    never removed. The exit code is 0 for a complete dataset with nothing wrong, 1 if something is wrong or missing, and
-    3 if nothing is but something could not be judged.
+    never removed. The exit code is 0 for a complete dataset with nothing wrong, 1 if something is wrong, missing or not
+    closed yet, and 3 if nothing is but something could not be judged.
     """
     from ident3d.loaders.folders.verify import verify
 
@@ -33,6 +33,8 @@ def verify(directory: Path | str, repair: bool, delete: bool, as_json: bool) -> 
     lines = [problem.what for problem in result.problems]
     lines += [f"not judged: {each.what}" for each in result.unjudged]
     lines.append(f"{result.good:,} images are as recorded, {result.missing:,} are not rendered yet.")
+    if not (result.closed or result.missing or result.problems):
+        lines.append(f"{result.path} is not closed yet: the same `ident3d render` or `import` closes it.")
     lines += result.done
     if result.unjudged:
         lines.append("What was not judged is untouched; verify it again when its reason is gone.")
@@ -44,4 +46,4 @@ def verify(directory: Path | str, repair: bool, delete: bool, as_json: bool) -> 
     # Scripts stop on these exit codes; 2 is left for a wrong command.
     if result.sound:
         return 0
-    return 1 if result.problems or result.missing else 3
+    return 1 if result.problems or result.missing or not result.closed else 3

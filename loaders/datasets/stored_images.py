@@ -58,8 +58,11 @@ class StoredImages:
         description = self.folder.description
         if not description.complete:
             have = self.folder.finished
+            what = "not closed yet" if have == description.n else "not finished"
+            rest = "closes it" if have == description.n else "makes the rest"
             raise UserError(
-                f"{self.folder.address} is not finished: it holds {have} of {description.n} images; render the rest."
+                f"{self.folder.address} is {what}: it holds {have} of {description.n} images; the same "
+                f"`ident3d render` as before {rest}."
             )
         self.n, self.size, self.shape = description.n, description.size, description.shape
         if not self.n:

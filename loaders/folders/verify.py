@@ -41,7 +41,8 @@ SMALL_FILES = (LATENTS_FILE, TABLE_FILE, PROVENANCE_FILE, *CARD_FILES)
 class Verified:
     """The result of a verification: images that are as recorded, images still missing, and all that is wrong.
 
-    `unjudged` is what could not be read here and now; nothing is known of it. `done` says what a repair did.
+    `unjudged` is what could not be read here and now; nothing is known of it. `done` says what a repair did. A dataset
+    is `closed` if it says itself that it is complete: a run that is killed after its last shard leaves one that is not.
     """
 
     path: Path | Store
@@ -51,11 +52,12 @@ class Verified:
     unjudged: tuple[Problem, ...] = ()
     repaired: bool = False
     done: tuple[str, ...] = ()
+    closed: bool = True
 
     @property
     def sound(self) -> bool:
         """Complete, and nothing wrong or unknown."""
-        return not (self.problems or self.unjudged or self.missing)
+        return self.closed and not (self.problems or self.unjudged or self.missing)
 
 
 def verify(path: Path | str, *, repair: bool = False, delete: bool = False, show_progress: bool = True) -> Verified:
@@ -112,7 +114,8 @@ def verify(path: Path | str, *, repair: bool = False, delete: bool = False, show
         for found in (findings.problems, findings.unjudged)
     )
     changed = repair and bool(problems) and not (findings.relist and findings.unread)
-    return Verified(where, good, missing, problems, unjudged, changed, tuple(done))
+    closed = findings.description.complete and (findings.whole or not changed)
+    return Verified(where, good, missing, problems, unjudged, changed, tuple(done), closed)
 
 
 def refuse_linked_shards(path: Path, *, reading: bool) -> None:

@@ -298,7 +298,7 @@ def test_an_unfinished_dataset_is_its_manifest_and_the_entries_beside_it(store: 
     for line in later:
         store.put(f"{ENTRIES}/{manifest.parse_line(line).name}.json", line.encode())
     assert open_folder(store.url).entries == open_folder(folder).entries
-    with pytest.raises(UserError, match=f"{store.url} is not finished"):
+    with pytest.raises(UserError, match=f"{store.url} is not closed yet"):
         ImageDataset(store.url)
     store.put(f"{ENTRIES}/00009.json", b"{}\n")
     with pytest.raises(UserError, match="damaged in line 4"):

@@ -103,7 +103,8 @@ def judge(
         # Not proven: a network file system may show another host's file only after a while.
         return Verdict(line, ("the file is missing",))
     except NotPlain as error:
-        return Verdict(line, (str(error),))
+        # A link to a file is the user's, who may read through it; nothing that it names is moved or judged.
+        return Verdict(line, unknown=str(error)) if file.is_file() else Verdict(line, (str(error),))
     except (OSError, MemoryError) as error:
         return Verdict(line, unknown=reason(error), unread=True)
     if vouched and not matches:
@@ -133,7 +134,8 @@ def judge(
             return Verdict(line, (MISMATCH,))
         return Verdict(line, unknown=reason(error), unread=not isinstance(error, Unparsed))
     except UserError as error:
-        return Verdict(line, (str(error),))
+        # It is, to the byte, what was recorded: a later version may use what this one refuses.
+        return Verdict(line, unknown=str(error)) if vouched else Verdict(line, (str(error),))
 
 
 def is_canonical(shard: Shard, settings: dict[str, Any], data: bytes) -> bool:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -519,3 +520,32 @@ def test_json_says_what_was_not_judged(path: Path, shim: str) -> None:
     found = json.loads(done.stdout)
     assert [each["shard"] for each in found["unjudged"]] == ["00001.h5"]
     assert (found["good"], found["sound"], found["problems"]) == (16, False, [])
+
+
+def test_a_dataset_whose_run_was_killed_before_it_closed_is_not_sound(tmp_path: Path) -> None:
+    path = make_dataset(tmp_path / "set", 24, finished=False)
+    found = verify(path, show_progress=False)
+    assert (found.good, found.missing, found.problems, found.closed, found.sound) == (24, 0, (), False, False)
+    done = CliRunner().invoke(main, ["verify", str(path)])
+    assert done.exit_code == 1
+    assert "not closed" in done.stdout
+    assert "ident3d render" in done.stdout
+    with pytest.raises(UserError, match=r"24 of 24 images.*ident3d render.* closes it"):
+        ImageDataset(path)
+
+
+def test_a_shard_that_is_as_recorded_but_not_understood_or_a_link_stays_where_it_is(path: Path) -> None:
+    """A later version may have written the first; the second is the user's own doing."""
+    description, entries = read_description(path), manifest.read_entries(path)
+    later = b"of a later version"
+    (path / SHARDS / "00001.h5").write_bytes(later)
+    entries[1] = replace(entries[1], sha256=sha256(later), bytes=len(later))
+    write_description(path, replace(description, shards_sha256=manifest.write_entries(path, entries)))
+    (path / SHARDS / "00002.h5").rename(path.parent / "blob")
+    (path / SHARDS / "00002.h5").symlink_to(path.parent / "blob")
+    found = repaired(path, delete=True)
+    assert [each.shard for each in found.unjudged] == ["00001.h5", "00002.h5"]
+    assert "a link" in found.unjudged[1].what
+    assert (path / SHARDS / "00001.h5").read_bytes() == later
+    assert (path / SHARDS / "00002.h5").is_symlink()
+    assert not taken_out(path)

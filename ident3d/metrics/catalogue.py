@@ -43,12 +43,16 @@ class Data(NamedTuple):
 
 @dataclass(frozen=True)
 class ScoreEntry:
-    """`up_to` completes the sentence "the best value means identified up to ..."; `halved` if it fits half the rows."""
+    """`up_to` completes the sentence "the best value means identified up to ..."; `halved` if it fits half the rows.
+
+    `per_latent` names what the values per latent are, if they are another score than the headline.
+    """
 
     compute: Callable[[Data], Score]
     up_to: str
     default: bool = True
     halved: bool = False
+    per_latent: str = ""
 
 
 def _in_turns(data: Data) -> Floats:
@@ -148,6 +152,7 @@ CATALOGUE: dict[str, ScoreEntry] = {
     "infomec": ScoreEntry(
         lambda a: infomec(a.z, a.h, kinds=a.kinds, seed=a.seed),
         "one factor per code, any map (InfoM of InfoMEC)",
+        per_latent="infomec: InfoE",
         default=False,
     ),
     "irs": ScoreEntry(lambda a: irs(a.z, a.h, kinds=a.kinds), "one factor per code, any map", default=False),

@@ -55,7 +55,10 @@ class Report:
         lines = [f"{sizes}, seed {self.settings['seed']}", "", *self._headlines()]
         detail = {name: values for name in self.scores if (values := self._per_latent(name)) is not None}
         if detail:
-            rows = [[name, *("-" if np.isnan(x) else f"{x:.3f}" for x in values)] for name, values in detail.items()]
+            rows = [
+                [CATALOGUE[name].per_latent or name, *("-" if np.isnan(x) else f"{x:.3f}" for x in values)]
+                for name, values in detail.items()
+            ]
             rows.insert(0, ["per latent", *self.latent_names])
             # Many latents are cut into several tables, so that no line is too wide.
             step = max(1, (WIDTH - 22) // max(8, *(len(name) + 2 for name in self.latent_names)))

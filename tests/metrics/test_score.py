@@ -56,6 +56,10 @@ def test_all_scores_of_every_kind_of_latent() -> None:
         line.split()[0]: line.split()[1:] for line in report.table().splitlines() if line[:3] == "per" or "_" in line
     }
     assert rows["circular_correlation"][:3] == ["-", "-", "-"]
+    # Its values per latent are another score than its headline.
+    rows = [line for line in report.table().splitlines() if line.startswith("infomec")]
+    assert "InfoM" in rows[0]
+    assert "InfoE" in rows[1]
 
 
 def test_fewer_rows_than_columns() -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ident3d.metrics import mcc
+from ident3d.metrics import infomec, mcc
 from ident3d.metrics.catalogue import CATALOGUE
 
 # Where the pages of the documentation lie: in a clone, below its top. They are not published yet, and the wheel does
@@ -45,7 +45,8 @@ MEANINGS: Final = {
     "modularity": "whether each code says something about one latent alone; several codes may share it",
     "sap": "how much better the best single code explains a latent than the second best",
     "dci": "whether each code matters for one latent alone (D)",
-    "infomec": "whether each code says something about one latent alone (InfoM)",
+    "infomec": "whether each code says something about one latent alone (InfoM). It compares shares, so that unrelated "
+    "codes score well above 0; per latent stands InfoE, how well a linear classifier of all codes tells its levels",
     "irs": "whether each code stays as it is while other latents change",
 }
 MATCHED: Final = ("mcc_pearson", "mcc_spearman")
@@ -55,6 +56,8 @@ ABOUT_ZERO: Final = (
 )  # fmt: skip
 ONE: Final = ("affine_residual", "orthogonal_residual")
 MOST_DRAWN: Final = 10_000_000
+# InfoMEC takes seconds for as many rows, latents and codes.
+MOST_COMPARED: Final = 500_000
 
 
 def meaning(name: str) -> str:
@@ -80,6 +83,8 @@ def chance(name: str, count: int, latents: int, codes: int, score: dict[str, Any
         return f"{1 / latents:.3f}"
     if name == "class_accuracy" and isinstance((score or {}).get("chance"), float):
         return f"{(score or {})['chance']:.3f}"
+    if name == "infomec" and count * latents * codes <= MOST_COMPARED:
+        return f"{chance_info_m(count, latents, codes):.2f}"
     return "0.5" if name == "explicitness" else "–"
 
 
@@ -89,6 +94,13 @@ def chance_mcc(count: int, latents: int, codes: int, draws: int = 10) -> float:
     rng = np.random.default_rng(0)
     drawn = ((rng.normal(size=(count, latents)), rng.normal(size=(count, codes))) for _ in range(draws))
     return mean(float(mcc(z, h)) for z, h in drawn)
+
+
+@cache
+def chance_info_m(count: int, latents: int, codes: int) -> float:
+    """Return InfoM of independent uniform latents (count, latents) and codes (count, codes)."""
+    rng = np.random.default_rng(0)
+    return float(infomec(rng.uniform(size=(count, latents)), rng.uniform(size=(count, codes))))
 
 
 def docs_link(page: str, words: str, folder: Path) -> str:

@@ -45,6 +45,7 @@ def finish(
 ) -> FinishedRun:
     """Score a run on its matching test set by `metrics`, as `evaluate` takes them, and write its report.
 
+    R² and MCC, which `runs` and `compare` show, are always among the scores.
     If there is no such set and `allow_same` is set, the run is scored on the images that it was trained on.
     """
     opened = run if isinstance(run, Run) else open_run(run)

@@ -16,6 +16,7 @@ from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.format.files import write_atomically
 from ident3d.loaders.pairs.sampler import Pairs
 from ident3d.metrics import mcc
+from ident3d.metrics.catalogue import CATALOGUE
 from ident3d.training.images.best_box import BestBox
 from ident3d.training.images.evaluate import Evaluation
 from ident3d.training.images.run import Run, open_run, pairs_of
@@ -197,6 +198,8 @@ def latent_section(run: Run, scores: dict[str, Any]) -> str:
     }
     if not per_latent:
         return ""
+    # A score's values per latent may be another one than its headline.
+    names = [CATALOGUE[name].per_latent or name if name in CATALOGUE else name for name in per_latent]
     most = attainable(run)
     detail = [
         [latent, *([number(most.get(latent))] if most else []), *(number(values[i]) for values in per_latent.values())]
@@ -215,7 +218,7 @@ def latent_section(run: Run, scores: dict[str, Any]) -> str:
             "finding."
         )
     return f"<h2>Per latent</h2><p class='soft'>{escape(why)}</p>" + html_table(
-        ["latent", *(["attainable R²"] if most else []), *per_latent], detail
+        ["latent", *(["attainable R²"] if most else []), *names], detail
     )
 
 

@@ -107,6 +107,9 @@ def test_chance_levels_are_those_of_unrelated_codes() -> None:
         assert float(found) == pytest.approx(float(chance(name, 400, 3, 3)), abs=0.03), name
         assert meaning(name)
     assert all(meaning(name) for name in CATALOGUE)
+    # InfoM compares shares, so that chance is far from 0: it is drawn, unless that takes long.
+    assert 0.3 < float(chance("infomec", 400, 3, 3)) < 1
+    assert chance("infomec", 10_000, 10, 10) == "–"
     # Counts of a file that somebody wrote draw no gigabytes, and too few rows have no chance level.
     assert chance("mcc_pearson", 10**12, 3, 3) == chance("mcc_pearson", 3, 3, 3) == chance("beta_vae", 9, 0, 3) == "–"
 

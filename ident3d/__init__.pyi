@@ -36,6 +36,7 @@ from ident3d.training.images.settings import TrainSettings as TrainSettings
 from ident3d.training.images.train import train as train
 from ident3d.training.mixing.settings import MixingSettings as MixingSettings
 from ident3d.training.mixing.train import mixing as mixing
+from ident3d.training.report.finish import report as report
 from ident3d.training.runs.comparison import compare as compare
 from ident3d.training.runs.listing import runs as runs
 from ident3d.training.views.pixels import normalise as normalise

@@ -66,9 +66,14 @@ def test_paths_of_training_are_strings(tmp_path: Path, monkeypatch: pytest.Monke
     assert [line["step"] for line in lines] == [1]
     found = ident3d.evaluate("run", root="data", metrics="mcc_pearson", encoder="tiny:plain", **quick)
     assert found.data.name == "test"
+    assert ident3d.report("run") == Path("run/report.html")
     assert ident3d.encode("run", "data/test", "codes.npy", encoder="tiny:plain", **quick) == Path("codes.npy")
     assert found.report.plot("picture.svg").is_file()
     small = ident3d.MixingSettings(dim=3, encoder="16x2", batch=64, steps=1)
     lines.clear()
-    assert ident3d.mixing(small, out="mixed", root="data", on_log=lines.append, **quick).path == Path("mixed")
+    mixed = ident3d.mixing(small, out="mixed", root="data", on_log=lines.append, **quick)
+    assert mixed.path == Path("mixed")
+    pages = [ident3d.report(work).read_text() for work in (mixed, "mixed")]
+    assert pages[0] == pages[1]
+    assert "by chance" in pages[0]
     assert lines[0]["loss"] > 0

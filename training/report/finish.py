@@ -7,8 +7,13 @@ from typing import Any
 
 from ident3d.errors import UserError
 from ident3d.training.images.evaluate import Evaluation, evaluate
-from ident3d.training.images.run import Run, open_run
+from ident3d.training.images.run import KIND, Run, open_run
 from ident3d.training.images.which_dataset import held_out_folder
+from ident3d.training.loop.run_folder import record_of
+from ident3d.training.mixing.run import KIND as MIXING_KIND
+from ident3d.training.mixing.scores import score
+from ident3d.training.mixing.train import MixingRun
+from ident3d.training.report.mixing_report import write_mixing_report
 from ident3d.training.report.report import write_report
 
 
@@ -44,8 +49,6 @@ def finish(
     metrics: str | Sequence[str] = "default",
 ) -> FinishedRun:
     """Score a run on its matching test set by `metrics`, as `evaluate` takes them, and write its report.
-
-    R² and MCC, which `runs` and `compare` show, are always among the scores.
     If there is no such set and `allow_same` is set, the run is scored on the images that it was trained on.
     """
     opened = run if isinstance(run, Run) else open_run(run)
@@ -61,3 +64,29 @@ def finish(
     except UserError as error:
         reason = str(error)
     return FinishedRun(opened.path, evaluation, reason, write_report(opened, evaluation))
+
+
+def report(run: Run | MixingRun | Path | str) -> Path:
+    """Write the report of a run on images or on mixed latents, `report.html` in its folder, as the commands do.
+
+    It holds the scores that `evaluate` has written. A `MixingRun` is scored here.
+
+    Args:
+        run: The run's folder, or what `train` or `mixing` returned.
+
+    Returns:
+        The file.
+
+    Example:
+        >>> import ident3d
+        >>> ident3d.report(run).name
+        'report.html'
+    """
+    if isinstance(run, MixingRun):
+        assert run.path is not None
+        return write_mixing_report(run.path, score(run))
+    if isinstance(run, Run):
+        return write_report(run)
+    with record_of(Path(run), KIND, MIXING_KIND) as content:
+        is_mixing = content["format"] == MIXING_KIND
+    return write_mixing_report(run) if is_mixing else write_report(run)

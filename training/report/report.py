@@ -18,7 +18,7 @@ from ident3d.loaders.pairs.sampler import Pairs
 from ident3d.metrics import mcc
 from ident3d.metrics.catalogue import CATALOGUE
 from ident3d.training.images.best_box import BestBox
-from ident3d.training.images.evaluate import Evaluation
+from ident3d.training.images.evaluate import HEADLINE, Evaluation
 from ident3d.training.images.run import Run, open_run, pairs_of
 from ident3d.training.loop.log_file import read_log
 from ident3d.training.report.advice import is_number, what_next
@@ -32,7 +32,6 @@ from ident3d.training.report.tables import duration, html_table, number, paper_f
 REPORT_FILE: Final = "report.html"
 SHOWN_NEIGHBOURS: Final = 5
 SHOWN_PAIRS: Final = 7
-FIRST: Final = ("linear_r2_held_out", "mcc_pearson")
 WIDTH_PAIRS: Final = 2000  # drawn to measure how wide the pairs turned out
 
 
@@ -185,7 +184,7 @@ def score_section(run: Run, scored: Scored | None) -> str:
 
 def in_order(scores: dict[str, Any]) -> dict[str, Any]:
     """Return scores by name, those that the papers print first."""
-    return {name: scores[name] for name in (*FIRST, *scores) if name in scores}
+    return {name: scores[name] for name in (*HEADLINE, *scores) if name in scores}
 
 
 def latent_section(run: Run, scores: dict[str, Any]) -> str:

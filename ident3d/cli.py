@@ -82,7 +82,7 @@ class Commands(click.Group):
             fail(f"{where}{error.strerror or error}.")
         except MemoryError:
             fail("There is not enough memory for this.")
-        except ImportError as error:
+        except (ImportError, SystemError) as error:
             if not lacks_room(error):
                 raise
             fail("There is not enough memory to load the libraries.")
@@ -103,7 +103,10 @@ def check_utf8(word: str) -> None:
 def lacks_room(error: BaseException | None) -> bool:
     """Return whether a library could not be loaded because the address space is too small (ulimit -v)."""
     # NumPy raises errors of its own after what the system said.
-    return error is not None and ("failed to map segment" in str(error) or lacks_room(error.__context__))
+    # A module whose memory ends while C code sets it up ends in a SystemError, which names no reason.
+    return error is not None and (
+        "failed to map segment" in str(error) or isinstance(error, SystemError) or lacks_room(error.__context__)
+    )
 
 
 def fail(sentence: str) -> NoReturn:

@@ -294,3 +294,9 @@ def test_settings_and_experiments_need_no_torch(code: str) -> None:
 @pytest.mark.parametrize("module", ["loaders.folders.verify", "loaders.folders.lifecycle", "loaders.pairs.sampler"])
 def test_what_a_cluster_worker_loads_needs_no_torch(module: str) -> None:
     assert "torch" not in loaded_by(f"import ident3d.{module}")
+
+
+@pytest.mark.parametrize("module", ["loaders.folders.verify", "latents.worlds", "farm.render"])
+def test_who_verifies_or_hands_out_jobs_does_without_scipy(module: str) -> None:
+    """While SciPy loads with too little memory (ulimit -v), it may wait for ever."""
+    assert "scipy" not in loaded_by(f"import ident3d.{module}")

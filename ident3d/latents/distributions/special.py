@@ -4,7 +4,6 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
-import scipy.special
 from array_api_compat import array_namespace, device, is_numpy_namespace
 from numpy.typing import NDArray
 
@@ -14,7 +13,12 @@ Array: TypeAlias = Any  # a NumPy array or a torch tensor: whatever array_api_co
 
 def functions(xp: ModuleType) -> Any:
     """A module with erf, erfinv and gammainc for the arrays of this namespace."""
-    return scipy.special if is_numpy_namespace(xp) else xp.special
+    if not is_numpy_namespace(xp):
+        return xp.special
+    # Only now: SciPy takes a second and 100 MB of address space, and whoever only reads or verifies needs none of it.
+    import scipy.special
+
+    return scipy.special
 
 
 def constant(value: Any, like: Array) -> Array:

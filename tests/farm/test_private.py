@@ -82,13 +82,15 @@ def answer(port: int, page: str) -> int | None:
 
 
 def test_the_next_run_removes_what_a_killed_one_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed with all its processes, so that no one is left to tidy up: its folder and its semaphores."""
+    """Killed with all its processes, so that no one is left to tidy up: its folder, Blender's in it, its semaphores."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     process = start(tmp_path / "data", "--workers", "1")
-    wait_for(lambda: workers_of(process.pid) or process.poll() is not None)
+    wait_for(lambda: list(tmp_path.rglob("blender_*")) or process.poll() is not None)
+    assert process.poll() is None
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    (left,) = tmp_path.glob(f"{PREFIX}*")
+    (left,) = (each for each in tmp_path.iterdir() if each.name != "data")
+    assert left.name.startswith(PREFIX)
     names = f"sem.{left.name}-*"
     assert list(SEMAPHORES.glob(names)) or not SEMAPHORES.is_dir()
     with run_folder(tmp_path):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.process import current_process
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -29,7 +30,7 @@ def embedded_cluster(workers: int) -> Iterator[Client]:
     check_limits(workers)
     # A scheduler runs any code that is sent to it, and every user of a machine can reach its loopback. So the cluster
     # listens on loopback only, and only to holders of the key that is made for this run.
-    with dask.config.set(DASK_SETTINGS), private_names(), quiet(), hidden_main():
+    with dask.config.set(DASK_SETTINGS), private_names() as folder, quiet(), hidden_main():
         closing: list[Any] = []
         keeper = None
         try:
@@ -44,6 +45,8 @@ def embedded_cluster(workers: int) -> Iterator[Client]:
                     security=Security.temporary(),
                     memory_limit=MEMORY_LIMIT // workers,
                     resources={GPU: 1},
+                    # Blender makes a folder there, and a worker that is killed just then does not remove it.
+                    env={"TMPDIR": str(folder)},
                     silence_logs=logging.CRITICAL,
                 )
                 closing.append(cluster)
@@ -70,8 +73,11 @@ def embedded_cluster(workers: int) -> Iterator[Client]:
 
 
 @contextmanager
-def private_names() -> Iterator[None]:
-    """Keep scratch files and semaphores under names of this run, which the next run removes if this one is killed."""
+def private_names() -> Iterator[Path]:
+    """Yield a folder for the run's scratch files; give its semaphores names that begin with the folder's.
+
+    If this run is killed, the next one removes both.
+    """
     # Dask's own choice is a fixed name in the temporary folder, which may belong to another user, and it imports Python
     # files from there. The names of semaphores are random, so that nobody knew whose they are.
     config: dict[str, Any] = current_process()._config  # type: ignore[attr-defined]
@@ -79,7 +85,7 @@ def private_names() -> Iterator[None]:
     with run_folder(temporary_folder()) as folder, dask.config.set({"temporary-directory": str(folder)}):
         config["semprefix"] = f"/{folder.name}"
         try:
-            yield
+            yield folder
         finally:
             config["semprefix"] = before
 

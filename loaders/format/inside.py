@@ -70,7 +70,11 @@ def named(path: Path, folder: int, name: str) -> Iterator[None]:
 def refuse(path: Path, mode: int) -> None:
     """Raise NotPlain, which says what stands there."""
     what = KINDS.get(stat.S_IFMT(mode), "not a folder")
-    read = f"; to read through it, set {FOLLOW_VARIABLE}=1" if stat.S_ISLNK(mode) else ""
+    read = ""
+    if stat.S_ISLNK(mode):
+        read = f"; to read through it, set {FOLLOW_VARIABLE}=1"
+        if links_are_followed():
+            read = "; nothing is written or deleted through a link"
     raise NotPlain(f"{path} is {what}, where a dataset has a file or folder of its own{read}.")
 
 

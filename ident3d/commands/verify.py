@@ -32,14 +32,20 @@ def verify(directory: Path | str, repair: bool, delete: bool, as_json: bool) -> 
         result = verify(directory, repair=repair, delete=delete)
     lines = [problem.what for problem in result.problems]
     lines += [f"not judged: {each.what}" for each in result.unjudged]
-    lines.append(f"{result.good:,} images are as recorded, {result.missing:,} are not rendered yet.")
-    if not (result.closed or result.missing or result.problems):
+    rest = result.total - result.good - result.missing
+    others = f", {rest:,} are lost, broken or not judged" if rest > 0 else ""
+    lines.append(f"{result.good:,} images are as recorded, {result.missing:,} are not rendered yet{others}.")
+    if not (result.closed or result.missing or result.problems or result.unjudged):
         lines.append(f"{result.path} is not closed yet: the same `ident3d render` or `import` closes it.")
     lines += result.done
     if result.unjudged:
         lines.append("What was not judged is untouched; verify it again when its reason is gone.")
-    if result.repaired:
-        lines.append("The same `ident3d render` or `import` as before makes what is missing again.")
+    if result.repaired and result.closed:
+        lines.append("All images are there. The same `ident3d render` makes a lost card again, `pack` images.u8.")
+    elif result.repaired:
+        lines.append("The same `ident3d render` or `import` as before makes what is missing again, and closes it.")
+    elif result.missing and not result.problems:
+        lines.append("The same `ident3d render` or `import` as before makes what is missing.")
     elif result.problems and not result.done:
         lines.append("Add --repair: it moves what is broken aside, and the same `render` or `import` makes it again.")
     show(result, as_json, "\n".join(lines), sound=result.sound)

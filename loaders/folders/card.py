@@ -69,7 +69,7 @@ def remake_lost(
     write_card(folder, description, entries, mesh_credits, [name for name in CARD_FILES if name in lost])
     if PROVENANCE_FILE in lost:
         record_run(folder, datetime.now(UTC), images=0)
-    warnings.warn(f"{', '.join(lost)} of {folder} were lost, and are made anew.", stacklevel=2)
+    warnings.warn(f"Lost in {folder}, and made anew: {', '.join(lost)}.", stacklevel=2)
 
 
 def card(name: str, description: Description, mesh_credits: Sequence[str] = ()) -> str:

@@ -14,7 +14,7 @@ from ident3d.errors import UserError
 from ident3d.latents.worlds import read_world
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import read_json, sha256, write_json
-from ident3d.loaders.format.inside import NotPlain, check_plain, plain_sizes, read_plain
+from ident3d.loaders.format.inside import NotPlain, check_plain, names_in, plain_sizes, read_plain
 from ident3d.loaders.format.latents_source import check_source
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import CHANNELS, MEND, Shard, as_user_error, read_shard
@@ -125,7 +125,7 @@ def digest(content: dict[str, object]) -> str:
 
 
 def digest_mismatch(path: Path) -> str:
-    return f"{path} was changed after it was written: its digest does not match."
+    return f"{path} was changed after it was written: its digest does not match; `ident3d verify --repair` rebuilds it."
 
 
 def is_dataset(path: Path | Store) -> bool:
@@ -137,7 +137,11 @@ def read_description(path: Path) -> Description:
     if not path.is_dir():
         raise UserError(f"There is no folder {path}; check the path, or make a dataset there with `ident3d render`.")
     if not is_dataset(path):
-        raise UserError(f"{path} is not a dataset folder: it has no {DATASET_FILE}.")
+        # A FIFO or a device of that name is said to be one.
+        check_plain(path, DATASET_FILE)
+        if not names_in(path, SHARDS):
+            raise UserError(f"{path} is not a dataset folder: it has no {DATASET_FILE}.")
+        raise UserError(f"{path} has lost its {DATASET_FILE}; `ident3d verify --repair` rebuilds it from the shards.")
     # What is wrong is said in this order: no JSON, another format, another version, changed, and only then its fields.
     try:
         content = read_json(path / DATASET_FILE)

@@ -178,6 +178,7 @@ def repair_folder(folder: Path, findings: Findings, *, delete: bool) -> tuple[As
     if lost:
         aside.take(DATASET_FILE)
         write_description(folder, as_incomplete(findings.description))
+        done.append(f"{DATASET_FILE} is written anew from what the shards record.")
     if findings.relist or findings.shards:
         # The old lines are kept: they say which hash a shard that was taken out should have had.
         if not delete or findings.relist:

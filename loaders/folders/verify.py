@@ -53,6 +53,7 @@ class Verified:
     repaired: bool = False
     done: tuple[str, ...] = ()
     closed: bool = True
+    total: int = 0
 
     @property
     def sound(self) -> bool:
@@ -115,7 +116,8 @@ def verify(path: Path | str, *, repair: bool = False, delete: bool = False, show
     )
     changed = repair and bool(problems) and not (findings.relist and findings.unread)
     closed = findings.description.complete and (findings.whole or not changed)
-    return Verified(where, good, missing, problems, unjudged, changed, tuple(done), closed)
+    total = findings.description.n
+    return Verified(where, good, missing, problems, unjudged, changed, tuple(done), closed, total)
 
 
 def refuse_linked_shards(path: Path, *, reading: bool) -> None:
@@ -240,7 +242,8 @@ def check_beside(findings: Findings, folder: Path) -> None:
         for name, what in beside_problems(folder).items():
             add(findings, what, name)
     except (OSError, MemoryError) as error:
-        findings.unjudged.append(Problem(f"{PROVENANCE_FILE}: {reason(error)}"))
+        name = Path(getattr(error, "filename", None) or PROVENANCE_FILE).name
+        findings.unjudged.append(Problem(f"{name}: {reason(error)}"))
 
 
 def manifest_sha256(entries: Sequence[ShardEntry]) -> str:

@@ -33,6 +33,7 @@ from ident3d.loaders.folders.verify import Verified, verify
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.aside import REMOVED
 from ident3d.loaders.format.files import sha256
+from ident3d.loaders.format.inside import FOLLOW_VARIABLE
 from ident3d.loaders.format.latents_source import LATENTS_FILE, copied
 from ident3d.loaders.format.manifest import MANIFEST_FILE, entry_of
 from ident3d.loaders.format.shard import Shard, encode_shard, read_shard
@@ -549,3 +550,40 @@ def test_a_shard_that_is_as_recorded_but_not_understood_or_a_link_stays_where_it
     assert (path / SHARDS / "00001.h5").read_bytes() == later
     assert (path / SHARDS / "00002.h5").is_symlink()
     assert not taken_out(path)
+
+
+def test_a_lost_description_is_rebuilt_and_every_command_says_how(path: Path) -> None:
+    (path / DATASET_FILE).unlink()
+    for command in ("info", "pack", "preview"):
+        done = CliRunner().invoke(main, [command, str(path)])
+        assert done.exit_code == 2
+        assert "ident3d verify --repair" in done.stderr
+    done = CliRunner().invoke(main, ["verify", str(path), "--repair"])
+    assert done.exit_code == 1
+    assert f"{DATASET_FILE} is written anew" in done.stdout
+    assert read_description(path).n == 24
+    done = CliRunner().invoke(main, ["verify", str(path)])
+    assert done.exit_code == 1
+    assert "not closed" in done.stdout
+    (path / DATASET_FILE).unlink()
+    os.mkfifo(path / DATASET_FILE)
+    assert "a FIFO" in CliRunner().invoke(main, ["info", str(path)]).stderr
+
+
+def test_every_image_is_in_one_of_the_numbers(path: Path) -> None:
+    shutil.rmtree(path / SHARDS)
+    done = CliRunner().invoke(main, ["verify", str(path)])
+    assert "24 are lost" in done.stdout
+    emptied(path)
+    assert "ident3d verify --repair" in CliRunner().invoke(main, ["info", str(path)]).stderr
+
+
+def test_a_link_is_not_said_to_be_readable_where_it_is_read_already(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path / SHARDS).rename(path.parent / "elsewhere")
+    (path / SHARDS).symlink_to(path.parent / "elsewhere")
+    monkeypatch.setenv(FOLLOW_VARIABLE, "1")
+    with pytest.raises(UserError, match="nothing is written or deleted") as caught:
+        repaired(path)
+    assert FOLLOW_VARIABLE not in str(caught.value)

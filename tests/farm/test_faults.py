@@ -102,7 +102,7 @@ def test_a_shard_written_but_not_entered_is_adopted(dataset64: Path, tmp_path: P
     (folder / "dataset.json").unlink()
     moved = tmp_path / "shards"
     (folder / "shards").rename(moved)
-    for file in ("shards.jsonl", "README.md", "sample.png", "provenance.json"):
+    for file in ("shards.jsonl", "all_latents.npy", "README.md", "sample.png", "provenance.json"):
         (folder / file).unlink()
     begin(folder, description.settings, 64, 16)
     (folder / "shards").rmdir()

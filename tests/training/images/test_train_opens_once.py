@@ -12,14 +12,18 @@ from ident3d.training.report.report import REPORT_FILE
 COUNTED = """
 import atexit
 import json
+import os
 import sys
 from collections import Counter
 
-opened = Counter()
+opened, folders = Counter(), [""]
 
 def note(event, arguments):
-    if event == "open" and str(arguments[0]).endswith("shards.jsonl"):
-        opened[str(arguments[0]).split("/")[-2]] += 1
+    # A manifest is opened by its bare name, from the descriptor of the folder that was opened just before.
+    if event == "open" and (arguments[2] or 0) & os.O_DIRECTORY:
+        folders[0] = str(arguments[0])
+    elif event == "open" and str(arguments[0]) == "shards.jsonl":
+        opened[os.path.basename(folders[0])] += 1
 
 sys.addaudithook(note)
 atexit.register(lambda: print(f"\\n{json.dumps(opened)}", file=sys.stderr))

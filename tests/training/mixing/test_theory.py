@@ -158,7 +158,7 @@ def test_a_run_whose_folder_was_taken_over_writes_nothing_more(tmp_path: Path) -
 
 def test_every_setting_is_in_the_default_name() -> None:
     s = with_defaults(SMALL)
-    assert default_name(s).startswith("box-normal-box-")
+    assert default_name(s).startswith("box-normal-delta-box-")
     assert default_name(s) != default_name(replace(s, lr=1.0))
     assert MixingSettings.from_dict(json.loads(json.dumps(s.as_dict()))) == s
 

@@ -1,10 +1,11 @@
-"""Every public function takes a path as a str, as a user writes it."""
+"""Every public function takes a path as a str, as a user writes it, and refuses what is no path, number or setting."""
 
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from synthetic import make_dataset
 
@@ -77,3 +78,33 @@ def test_paths_of_training_are_strings(tmp_path: Path, monkeypatch: pytest.Monke
     assert pages[0] == pages[1]
     assert "by chance" in pages[0]
     assert lines[0]["loss"] > 0
+
+
+def test_plain_mistakes_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = make_dataset(Path("set"), 12)
+    mistakes: dict[str, Callable[[], object]] = {
+        r"own\.toml": lambda: ident3d.World("causal3dident", graph="own.toml"),
+        "not 3": lambda: ident3d.graph(3),  # type: ignore[arg-type]
+        "no folder box": lambda: ident3d.compare("box"),
+        "PairDataset.*'set'": lambda: ident3d.make_loader("set", 4),  # type: ignore[arg-type]
+        "sigma.*'0.1'": lambda: ident3d.PairDataset(folder, sigma="0.1"),  # type: ignore[arg-type]
+        r"lambdas.*\(\(400.0,\),\).*400.0\.$": lambda: ident3d.TrainSettings(lambdas=400.0),  # type: ignore[arg-type]
+        r"hard.*\(50.0,\), not 50.0": lambda: ident3d.TrainSettings(hard=50.0),  # type: ignore[arg-type]
+        "batch.*whole number, not '16'": lambda: ident3d.TrainSettings(batch="16"),  # type: ignore[arg-type]
+        "dim of MixingSettings.*2.5": lambda: ident3d.MixingSettings(dim=2.5),  # type: ignore[arg-type]
+        "'bacth'.*'batch'": lambda: ident3d.TrainSettings(bacth=3),  # type: ignore[call-arg]
+        "TrainSettings.*'batch': 16": lambda: ident3d.train(folder, {"batch": 16}),  # type: ignore[arg-type]
+        "MixingSettings.*'batch': 16": lambda: ident3d.mixing({"batch": 16}),  # type: ignore[arg-type]
+        "on_log.*'x'": lambda: ident3d.train(folder, on_log="x"),  # type: ignore[arg-type]
+    }
+    for said, mistake in mistakes.items():
+        with pytest.raises(ident3d.UserError, match=said):
+            mistake()
+    # NumPy's numbers and lists are as good as Python's.
+    given: dict[str, Any] = {"batch": np.int64(16), "lr": np.float32(0.5), "only": ["x"], "lambdas": [[4]]}
+    assert ident3d.TrainSettings(**given).batch == 16
+    Path("own.toml").write_text('classes = ["Teapot"]\n[y]\nmean = "0.5 * x"\nsd = 0.1')
+    world = ident3d.World("causal3dident", graph="own.toml")
+    assert world.graph is not None
+    assert world.graph.edges == [("x", "y")]

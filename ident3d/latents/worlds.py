@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError, check_known
 from ident3d.latents.distributions.spaces import Box, Product, Space, Sphere
-from ident3d.latents.exact.causal import CausalModel, check_classes, published_model
+from ident3d.latents.exact.causal import CausalModel, check_classes, load_model, published_model
 from ident3d.latents.exact.names import CLASSES, GROUPS, NAMES, POSITIONS, VIEWS
 from ident3d.latents.factor import Factor
 from ident3d.latents.factors import Factors
@@ -42,7 +43,7 @@ class World:
         hue_range: Half width of the hues in radians, up to π; the scene's own by default.
         fixed: Name of a latent or a group → its raw value in [-1, 1], in scenes without a graph.
         hues: published or wrapped: how a negative hue becomes a colour.
-        graph: The causal model, for causal3dident.
+        graph: The causal model, or the path of its TOML file, for causal3dident.
         classes: The classes that images take in turn, for causal3dident.
         do: Interventions on the graph: name of a latent or a group → its raw value, or what it is drawn from, such as
             "normal(0.2, 0.3)"; class → its name.
@@ -74,7 +75,7 @@ class World:
         hue_range: float | None = None,
         fixed: Mapping[str, float | str] = MappingProxyType({}),
         hues: str = "published",
-        graph: CausalModel | None = None,
+        graph: CausalModel | Path | str | None = None,
         classes: tuple[str, ...] = (),
         do: Mapping[str, float | str] = MappingProxyType({}),
     ) -> None:
@@ -110,13 +111,17 @@ class World:
         return value
 
     def _check_graph_and_classes(
-        self, graph: CausalModel | None, classes: tuple[str, ...]
+        self, graph: CausalModel | Path | str | None, classes: tuple[str, ...]
     ) -> tuple[CausalModel | None, tuple[str, ...]]:
         if not self.causal:
             if graph is not None or classes:
                 raise UserError(f"The scene {self.scene} has neither a causal graph nor classes; causal3dident has.")
             return None, ()
+        if isinstance(graph, Path | str):
+            graph = load_model(graph)
         graph = graph or published_model()
+        if not isinstance(graph, CausalModel):
+            raise UserError(f"A graph is the path of a TOML file, or what load_model returns, not {graph!r}.")
         chosen = check_classes(classes or graph.classes)
         for name in chosen:
             if name not in graph.classes:

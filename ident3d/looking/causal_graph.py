@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ident3d.errors import os_errors, unknown
 from ident3d.latents.crowding import crowded_latents
-from ident3d.latents.exact.causal import CausalModel, load_model, published_model
+from ident3d.latents.exact.causal import CausalModel
 from ident3d.latents.exact.names import NAMES
 from ident3d.latents.worlds import World
 
@@ -42,7 +42,7 @@ def graph(
     out = Path(out)
     if out.suffix not in (".png", ".pdf", ".svg"):
         raise unknown("picture format", out.suffix or out.name, (".png", ".pdf", ".svg"))
-    world = World("causal3dident", graph=published_model() if file is None else load_model(file), do=do or {})
+    world = World("causal3dident", graph=file, do=do or {})
     assert world.graph is not None
     for sentence in crowded_latents(world):
         warnings.warn(sentence, stacklevel=2)

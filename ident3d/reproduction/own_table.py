@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
-from ident3d.errors import UserError, check_known
+from ident3d.errors import UserError, check_known, unknown
 from ident3d.latents.exact.causal import load_model, toml_text
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.folder import local_copy, read_description
@@ -145,7 +145,9 @@ def changes(kind: type[TrainSettings] | type[MixingSettings], content: Mapping[s
         name = OPTIONS.get(name, name)
         if name == "seed":
             raise UserError(f"The {where} names a seed; `seeds` of the file names them for all rows.")
-        check_known("setting", name, known)
+        if name not in known:
+            shown = {setting: option for option, setting in OPTIONS.items()}
+            raise unknown("setting", key, [shown.get(each, each) for each in known])
         found[name] = setting(name, value, hints[name], where)
     return found
 

@@ -11,6 +11,7 @@ from torch.utils.data.distributed import DistributedSampler
 from ident3d.errors import UserError
 from ident3d.loaders.batches.epochs import EpochSampler, RankSampler, Rest, rank_batches
 from ident3d.loaders.batches.shared_slots import Dataset, Slots, default_workers, image_dataset_of
+from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.loaders.format.files import sha256
 from ident3d.loaders.pairs.variates import check_seed
@@ -229,6 +230,10 @@ def make_loader(
         >>> z.shape, x.shape[:2]
         (torch.Size([8, 10]), torch.Size([8, 3]))
     """
+    if not isinstance(dataset, ImageDataset | PairDataset):
+        raise UserError(
+            f"make_loader takes an ImageDataset or a PairDataset, such as PairDataset(DIR), not {dataset!r}."
+        )
     pairs = isinstance(dataset, PairDataset)
     drop_last = pairs or shuffle if drop_last is None else drop_last
     ranges = rank_batches(len(dataset), batch_size, rank, world_size, drop_last)

@@ -15,6 +15,7 @@ from ident3d.training.losses.choice import (
     ALPHA,
     check_loss,
     check_ranges,
+    checked,
     power_of,
     shown_settings,
     usual_negatives,
@@ -32,6 +33,7 @@ PUBLIC_BOUND = 1.0
 PRECISIONS = ("lambdas", "hard")
 
 
+@checked
 @dataclass(frozen=True, repr=False)
 class TrainSettings:
     """The options of `ident3d train` that decide what is learnt. None means what `with_defaults` makes of it.
@@ -93,7 +95,11 @@ class TrainSettings:
         lists: dict[str, Any] = {"only": tuple(map(str, recorded["only"]))}
         lists["lambdas"] = tuple(tuple(map(float, values)) for values in recorded.get("lambdas", ()))
         lists["hard"] = tuple(map(float, recorded.get("hard", ())))
-        settings = cls(**with_new_names(recorded) | lists)
+        try:
+            settings = cls(**with_new_names(recorded) | lists)
+        except UserError as error:
+            # The file is named by who reads it.
+            raise TypeError(str(error)) from None
         # JSON has one kind of number, so an int is accepted for a float, and never the other way round.
         for name, hint in (get_type_hints(cls) | dict.fromkeys(lists, tuple)).items():
             given, kind = getattr(settings, name), get_args(hint)[0] if get_origin(hint) is OwnOr else hint

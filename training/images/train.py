@@ -23,7 +23,7 @@ from ident3d.training.loop.dtype import autocast
 from ident3d.training.loop.log import Log, OnLog
 from ident3d.training.loop.log_file import read_log
 from ident3d.training.loop.own_code import doubts
-from ident3d.training.loop.recording import Step, check_intervals, record_steps
+from ident3d.training.loop.recording import Step, check_request, record_steps
 from ident3d.training.loop.steps import rate_factor, seed_of, set_rates
 from ident3d.training.loop.stopping import stoppable
 from ident3d.training.losses.gather import average_gradients
@@ -80,7 +80,7 @@ def train(
         >>> run.path.name, run.settings.loss
         ('first', 'delta')
     """
-    check_intervals(save_every, log_every)
+    check_request(settings, TrainSettings, save_every, log_every, on_log)
     keep_memory()
     with ExitStack() as stack:
         # ---- Set up. Files are written by start_or_resume, which makes the folder, and by write_run.

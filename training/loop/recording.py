@@ -58,7 +58,16 @@ def record_steps(
             raise KeyboardInterrupt
 
 
-def check_intervals(save_every: int, log_every: int) -> None:
-    """Raise UserError if checkpoints or lines of the log are to come more often than steps."""
+def check_request(settings: object, kind: type, save_every: int, log_every: int, on_log: object) -> None:
+    """Raise UserError if settings or `on_log` are of a wrong kind, or if checkpoints are to come more often than steps.
+
+    The same holds for lines of the log.
+    """
+    if not isinstance(settings, kind):
+        raise UserError(
+            f"The settings are a {kind.__name__}, not {settings!r}: ident3d.{kind.__name__}(batch=16), say."
+        )
+    if on_log is not None and not callable(on_log):
+        raise UserError(f"on_log is a function that takes a line of the log, not {on_log!r}.")
     if min(save_every, log_every) < 1:
         raise UserError("--save-every and --log-every are at least 1 step.")

@@ -1,11 +1,15 @@
 """Which loss goes with which space and numbers: the rules that the settings of both trainers share. No torch."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import fields
+from functools import cache, partial, wraps
 from math import isfinite
-from typing import Any, Final
+from numbers import Integral, Real
+from types import UnionType
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 from ident3d.errors import UserError, check_known, unknown
+from ident3d.training.loop.own_object import OwnOr
 
 LOSSES: Final = ("infonce", "delta", "simclr", "au", "aninfonce", "mse")
 WITH_POWER: Final = ("delta", "au")
@@ -25,6 +29,59 @@ POSITIVE: Final = (
     "lr", "space_lr", "lambda_lr", "sigma", "cond_p", "marginal_sigma", "tau", "bound", "radius",
 )  # fmt: skip
 NOT_NEGATIVE: Final = ("kappa", "marginal_kappa")
+
+
+Settings = TypeVar("Settings")
+# What a field of settings may hold, in words.
+KINDS: Final = {
+    int: "a whole number",
+    float: "a number",
+    bool: "True or False",
+    str: "a name",
+    tuple[str, ...]: "a tuple of names, such as ('x',)",
+    tuple[float, ...]: "a tuple of numbers, such as (50.0,)",
+    tuple[tuple[float, ...], ...]: "a tuple of tuples of numbers, such as ((400.0,),)",
+    type(None): "None",
+}
+
+
+def checked(kind: type[Settings]) -> type[Settings]:
+    """Make a class of settings raise UserError for a name that is no setting, and for a value of another kind."""
+    made: Callable[..., None] = kind.__init__
+    hints = cache(partial(get_type_hints, kind))
+
+    @wraps(made)
+    def init(self: object, *given: Any, **named: Any) -> None:
+        for name in named:
+            check_known(f"setting of {kind.__name__}", name, hints())
+        made(self, *given, **named)
+        for name, hint in hints().items():
+            value = getattr(self, name)
+            if not fits(value, hint):
+                wanted = " or ".join(KINDS[each] for each in choices(hint))
+                raise UserError(f"{name} of {kind.__name__} is {wanted}, not {value!r}.")
+
+    kind.__init__ = init  # type: ignore[method-assign]
+    return kind
+
+
+def choices(hint: Any) -> tuple[Any, ...]:
+    """Return the members of a union; a type that is none is the one member."""
+    return get_args(hint) if isinstance(hint, UnionType) else (hint,)
+
+
+def fits(value: object, hint: Any) -> bool:
+    """Return whether a value is of a hint's kind: NumPy's numbers are numbers, and a list does for a tuple."""
+    if get_origin(hint) is OwnOr:
+        return True  # It checks what it is given by itself.
+    if isinstance(hint, UnionType):
+        return any(fits(value, each) for each in choices(hint))
+    if get_origin(hint) is tuple:
+        members = isinstance(value, Collection) and not isinstance(value, str | bytes)
+        return members and all(fits(each, get_args(hint)[0]) for each in value)  # type: ignore[attr-defined]
+    if hint in (int, float):
+        return isinstance(value, Integral if hint is int else Real) and not isinstance(value, bool)
+    return isinstance(value, hint)
 
 
 def check_loss(

@@ -16,6 +16,7 @@ from ident3d.training.losses.choice import (
     check_hard,
     check_loss,
     check_ranges,
+    checked,
     power_of,
     shown_settings,
     spread_out,
@@ -29,6 +30,7 @@ CONDITIONALS: Final = {"box": LINE, "sphere": (*LINE, "vmf", "rejected_normal"),
 DTYPES: Final = ("fp32", "bf16")
 
 
+@checked
 @dataclass(frozen=True, repr=False)
 class MixingSettings:
     """The options of `ident3d mixing`, by default the papers'. None means what `with_defaults` makes of it.
@@ -85,7 +87,11 @@ class MixingSettings:
     @classmethod
     def from_dict(cls, recorded: dict[str, Any]) -> "MixingSettings":
         lists = {"lambdas": tuple(map(tuple, recorded["lambdas"])), "hard": tuple(recorded["hard"])}
-        return cls(**with_new_names(recorded) | lists)
+        try:
+            return cls(**with_new_names(recorded) | lists)
+        except UserError as error:
+            # The file is named by who reads it.
+            raise TypeError(str(error)) from None
 
 
 def with_defaults(settings: MixingSettings) -> MixingSettings:

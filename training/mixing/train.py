@@ -22,7 +22,7 @@ from ident3d.training.loop.devices import device_of
 from ident3d.training.loop.dtype import autocast
 from ident3d.training.loop.log import Log, OnLog
 from ident3d.training.loop.own_code import doubts, own_code
-from ident3d.training.loop.recording import Step, check_intervals, record_steps
+from ident3d.training.loop.recording import Step, check_request, record_steps
 from ident3d.training.loop.run_folder import usual_folder
 from ident3d.training.loop.steps import Stream, rate_factor, seed_of, set_rates
 from ident3d.training.loop.stopping import stoppable
@@ -108,7 +108,7 @@ def mixing(
         >>> run.path.name
         'first'
     """
-    check_intervals(save_every, log_every)
+    check_request(settings, MixingSettings, save_every, log_every, on_log)
     keep_memory()
     where = device_of(device)
     with ExitStack() as stack:

@@ -111,11 +111,11 @@ class Comparison:
         return comparison_picture(values, labels, Path(path))
 
 
-def compare(paths: Sequence[Path | str], *, metrics: str | Sequence[str] = "default") -> Comparison:
+def compare(paths: Sequence[Path | str] | Path | str, *, metrics: str | Sequence[str] = "default") -> Comparison:
     """Compare runs: those that differ in their seed alone are one group, over whose seeds the spread is taken.
 
     Args:
-        paths: Folders of runs, or folders that hold such folders.
+        paths: Folders of runs, or folders that hold such folders; or one of them.
         metrics: "default" (R² and MCC), "all", or names of scores.
 
     Returns:
@@ -128,7 +128,7 @@ def compare(paths: Sequence[Path | str], *, metrics: str | Sequence[str] = "defa
         ([(0,)], {})
     """
     opened: dict[Path, FoundRun] = {}
-    for path in paths:
+    for path in [paths] if isinstance(paths, Path | str) else paths:
         found = runs(path)
         if found.unreadable or not found.runs:
             raise UserError(found.unreadable[0] if found.unreadable else f"There are no runs in {path}.")

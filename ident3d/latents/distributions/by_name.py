@@ -201,7 +201,10 @@ def uniforms(generator: Any, like: Array | None = None) -> c.Uniforms:
 
 
 def _per_dimension(name: str, value: float | Sequence[float], dim: int) -> tuple[float, ...]:
-    values = (float(value),) * dim if isinstance(value, int | float | np.number) else tuple(float(v) for v in value)
+    try:
+        values = (float(value),) * dim if isinstance(value, int | float | np.number) else tuple(float(v) for v in value)
+    except (TypeError, ValueError):
+        raise UserError(f"{name} is one number or {dim}, not {value!r}.") from None
     if len(values) != dim:
         raise UserError(f"There are {dim} dimensions, so {name} is one number or {dim}, not {len(values)}.")
     return tuple(_positive(name, v) for v in values)

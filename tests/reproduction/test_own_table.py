@@ -124,6 +124,7 @@ def test_images_may_be_rendered_first(tmp_path: Path) -> None:
     ("old", "new", "fact"),
     [
         ("steps = 2", "step = 2", "'steps'"),
+        ("steps = 2", "qqqq = 2", "lambda, hard_lambda"),
         ("steps = 2", 'steps = "two"', "steps of settings"),
         ("steps = 2", "steps = true", "steps of settings"),
         ("batch = 32", "seed = 3", "`seeds`"),

@@ -104,13 +104,14 @@ def chance_info_m(count: int, latents: int, codes: int) -> float:
 
 
 def docs_link(page: str, words: str, folder: Path) -> str:
-    """Return a link from a page in `folder` to a page of the documentation, or its name if the pages are not there."""
-    file = DOCS / PAGES[page]
+    """Return a link from a page in `folder` to a page of the documentation, and its name; the name alone without it."""
+    file, name = DOCS / PAGES[page], f"(docs/{PAGES[page]})"
     if not file.is_file():
-        return f"{escape(words)} (docs/{PAGES[page]})"
+        return f"{escape(words)} {name}"
     try:
         # Relative, so that it still leads there after a clone with its runs was moved.
         address = Path(os.path.relpath(file, folder.resolve())).as_posix()
     except ValueError:  # another drive
         address = file.as_uri()
-    return f'<a href="{escape(address)}">{escape(words)}</a>'
+    # A report that was sent elsewhere has lost its links, but not the names of the pages.
+    return f'<a href="{escape(address)}">{escape(words)}</a> {name}'

@@ -129,7 +129,9 @@ def test_rows_of_the_papers_tables_on_mixed_latents() -> None:
 
 
 def test_links_lead_to_the_docs_or_name_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = re.fullmatch(r'<a href="(.*)">words</a>', docs_link("which-score", "words", tmp_path))
+    found = re.fullmatch(
+        r'<a href="(.*)">words</a> \(docs/explanation/which-score\.md\)', docs_link("which-score", "words", tmp_path)
+    )
     assert found
     assert (tmp_path / found[1]).resolve() == (explained.DOCS / "explanation/which-score.md").resolve()
     for page in explained.PAGES.values():

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,24 @@ def sound_copy(folder: Path, settings: Mapping[str, Any]) -> bytes | None:
     return data if sha256(data) == settings["source"]["sha256"] else None
 
 
+@lru_cache(maxsize=1)
+def copied_table(folder: Path, digest: str, state: tuple[int, ...]) -> NDArray[Any]:
+    """Return the table in the folder's copy of the latents file, which is read once as long as its `state` is the same.
+
+    A dataset of many shards would else read and hash it all for each of them.
+    """
+    data = sound_copy(folder, {"source": {"sha256": digest}})
+    if data is None:
+        raise wrong_copy(folder)
+    table = read_npy(folder / LATENTS_FILE, data)
+    table.setflags(write=False)
+    return table
+
+
+def wrong_copy(folder: Path) -> UserError:
+    return UserError(f"{folder / LATENTS_FILE} is not the file that this dataset was started with.")
+
+
 def recorded_latents(folder: Path, settings: Mapping[str, Any], first: int, count: int) -> Draws | None:
     """Return the latents and classes of images first … first+count-1 from their source; None for imported data."""
     # Anything but these two sources cannot be computed again: the latents of an import are those of its shards.
@@ -111,10 +130,12 @@ def recorded_latents(folder: Path, settings: Mapping[str, Any], first: int, coun
     if source["kind"] == "draw":
         return draw(scene_of(settings), seed=source["seed"], split=source["split"], start=first, count=count)
     if source["kind"] == "file":
-        data = sound_copy(folder, settings)
-        if data is None:
-            raise UserError(f"{folder / LATENTS_FILE} is not the file that this dataset was started with.")
-        world, table = scene_of(settings), read_npy(folder / LATENTS_FILE, data)[first : first + count]
+        try:
+            known = (folder / LATENTS_FILE).stat()
+        except FileNotFoundError:
+            raise wrong_copy(folder) from None
+        state = known.st_ino, known.st_size, known.st_mtime_ns
+        world, table = scene_of(settings), copied_table(folder, source["sha256"], state)[first : first + count]
         if table.ndim != 2:
             raise UserError(f"{folder / LATENTS_FILE} holds no table of latents.")
         raw, classes = table[:, : world.n_raw].astype(np.float32), world.drawn_classes

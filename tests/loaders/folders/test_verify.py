@@ -19,6 +19,8 @@ from synthetic import make_dataset
 
 from ident3d.cli import main
 from ident3d.errors import UserError
+from ident3d.latents.draws import draw
+from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.folder import (
     DATASET_FILE,
@@ -30,11 +32,11 @@ from ident3d.loaders.folders.folder import (
 )
 from ident3d.loaders.folders.lifecycle import as_incomplete, begin
 from ident3d.loaders.folders.verify import Verified, verify
-from ident3d.loaders.format import manifest
+from ident3d.loaders.format import latents_source, manifest
 from ident3d.loaders.format.aside import REMOVED
 from ident3d.loaders.format.files import sha256
 from ident3d.loaders.format.inside import FOLLOW_VARIABLE
-from ident3d.loaders.format.latents_source import LATENTS_FILE, copied
+from ident3d.loaders.format.latents_source import LATENTS_FILE, copied, npy_bytes, recorded_latents
 from ident3d.loaders.format.manifest import MANIFEST_FILE, entry_of
 from ident3d.loaders.format.shard import Shard, encode_shard, read_shard
 
@@ -587,3 +589,21 @@ def test_a_link_is_not_said_to_be_readable_where_it_is_read_already(
     with pytest.raises(UserError, match="nothing is written or deleted") as caught:
         repaired(path)
     assert FOLLOW_VARIABLE not in str(caught.value)
+
+
+def test_the_copy_of_the_latents_is_read_once_for_all_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World("3dident")
+    raw = draw(world, seed=0, split="train", start=0, count=24).raw
+    (tmp_path / LATENTS_FILE).write_bytes(data := npy_bytes(raw))
+    settings = {"world": world.as_dict(), "source": copied(data, 0, "train")}
+    reads = list[str]()
+    real = latents_source.read_plain
+    monkeypatch.setattr(latents_source, "read_plain", lambda path, name: reads.append(name) or real(path, name))
+    for first in (0, 8, 16):
+        found = recorded_latents(tmp_path, settings, first, 8)
+        assert found
+        assert np.array_equal(found.raw, raw[first : first + 8])
+    assert reads == [LATENTS_FILE]
+    (tmp_path / LATENTS_FILE).write_bytes(data[:-1] + b"x")
+    with pytest.raises(UserError, match=LATENTS_FILE):
+        recorded_latents(tmp_path, settings, 0, 8)

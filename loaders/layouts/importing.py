@@ -18,7 +18,7 @@ from ident3d.errors import UserError
 from ident3d.loaders.folders.folder import LARGEST
 from ident3d.loaders.folders.lifecycle import Job
 from ident3d.loaders.folders.make import make_shards
-from ident3d.loaders.format.files import TEMPORARY, remove_partial_files, sha256
+from ident3d.loaders.format.files import TEMPORARY, new_folder, remove_partial_files, sha256
 from ident3d.loaders.format.shard import Shard
 from ident3d.loaders.layouts import published
 from ident3d.loaders.layouts.published import LICENCE, NO_CLASS, ORIGINS, Split
@@ -87,11 +87,10 @@ def import_(
     source, out = local_folder(source), local_folder(out)
     if not source.exists():
         raise UserError(f"There is no folder or archive {source}.")
-    out.mkdir(parents=True, exist_ok=True)
     # Next to the dataset, on the disk that must hold it anyway; inside, an interrupted import would leave it there.
     target = out.resolve()
     scratch = target.with_name(f"{TEMPORARY}{target.name}-members")
-    with lease(out) as held:
+    with new_folder(out), lease(out) as held:
         remove_partial_files(out)
         # A killed import left it, or anybody put a link there: the folder above may be everybody's.
         scratch.unlink(missing_ok=True)

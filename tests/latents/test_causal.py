@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import pickle
 from pathlib import Path
 
@@ -241,6 +242,9 @@ def test_bad_graph_files(tmp_path: Path) -> None:
             path.write_bytes(content)
         with pytest.raises(UserError, match=says):
             load_model(path)
+    os.mkfifo(tmp_path / "fifo.toml")
+    with pytest.raises(UserError, match="FIFO"):
+        load_model(tmp_path / "fifo.toml")
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,8 @@ def toml_text(path: Path, what: str) -> str:
     """Return the text of a TOML file that a user wrote, which is neither too large nor slow to parse."""
     try:
         # The size is checked before reading, so that a wrong path cannot fill the memory.
+        if not path.is_file() and path.exists():
+            raise UserError(f"{path} is no {what} file: it is a folder, a FIFO or a device; write it to a file.")
         if path.stat().st_size > LARGEST_FILE:
             raise UserError(f"{path} is too large for a {what} file ({LARGEST_FILE // 1000} kB at most).")
         text = path.read_text("utf-8")

@@ -53,7 +53,8 @@ def record_of(folder: Path, *kinds: str) -> Iterator[dict[str, Any]]:
         # A UserError is a ValueError too, and is one clear sentence already.
         if isinstance(error, UserError):
             raise
-        raise UserError(f"{path} is no valid record of a run: {error!r}.") from None
+        why = f"it does not say {error}" if isinstance(error, KeyError) else str(error)
+        raise UserError(f"{path} is no valid record of a run: {why}.") from None
 
 
 def with_new_names(recorded: Mapping[str, Any]) -> dict[str, Any]:

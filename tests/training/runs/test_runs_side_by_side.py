@@ -53,6 +53,9 @@ def test_runs_are_listed(mixed: Path, root: Path, tmp_path: Path) -> None:
     content = json.loads(done.stdout)
     assert [run["data"] for run in content["runs"]] == ["train"]
     assert str(broken / "runs/bad/run.json") in content["unreadable"][0]
+    assert "KeyError" not in content["unreadable"][0]
+    shutil.rmtree(broken / "runs/good")
+    assert command("runs", broken).exit_code == 1
     assert command("runs", tmp_path / "none").exit_code == 2
 
 

@@ -13,7 +13,7 @@ from ident3d.commands.parameters import StoreOrPath
 @run_argument
 @options(
     option("--data", type=StoreOrPath(), show_default="the matching test set", help="Dataset folder to score on."),
-    option("--metrics", help="Scores besides R² and MCC: default, all, or names separated by commas."),
+    "--metrics",
     option("--n", "count", default=4096),
     option(
         "--bn-batch-stats", is_flag=True, help="Use each batch's statistics in batch norm, as the public code does."

@@ -69,7 +69,7 @@ from ident3d.machine import untried
     option("--save-every", default=500),
     option("--log-every", default=20),
     option("--tensorboard", is_flag=True, help="Write TensorBoard's files as well."),
-    option("--metrics", help="Scores besides R² and MCC: default, all, or names separated by commas."),
+    "--metrics",
     "--json",
     section="Run",
 )

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import psutil
-
 from ident3d.bench.memory import MIB
 from ident3d.errors import UserError
 
@@ -62,6 +60,8 @@ def start_dask(words: list[str], folder: str) -> "subprocess.Popen[bytes]":
 
 def cpu_seconds(pids: Iterable[int]) -> float:
     """Return the CPU time of these processes and their living children."""
+    import psutil
+
     total = 0.0
     for pid in pids:
         # The kernel adds a child's time to its parent only when it has ended, so living ones are read one by one.
@@ -74,4 +74,6 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 def resident_mib(pid: int) -> float:
     """Return the resident set of a process in MiB."""
+    import psutil
+
     return float(psutil.Process(pid).memory_info().rss / MIB)

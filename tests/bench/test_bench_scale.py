@@ -7,17 +7,18 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ident3d.bench import scale
 from ident3d.cli import main
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.manifest import ShardEntry
+
+pytest.importorskip("distributed", reason="the farm comes with the extra render")
+from ident3d.bench import scale  # noqa: E402
 
 SHARDS, IMAGES = 24, 2
 
 
 @pytest.mark.bpy
 def test_each_shard_is_entered_once_though_the_run_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("distributed")
     append, entered = manifest.append_entry, list[tuple[Path, ShardEntry]]()
 
     def noted(folder: Path, entry: ShardEntry) -> None:

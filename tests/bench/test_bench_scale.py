@@ -12,7 +12,7 @@ from ident3d.loaders.format import manifest
 from ident3d.loaders.format.manifest import ShardEntry
 
 pytest.importorskip("distributed", reason="the farm comes with the extra render")
-from ident3d.bench import scale  # noqa: E402
+from ident3d.bench import scale
 
 SHARDS, IMAGES = 24, 2
 

@@ -27,7 +27,7 @@ def test_every_flip_is_noticed_or_harmless(tmp_path: Path, count: int | None, re
     assert not failures
 
 
-def test_a_packed_image_is_checked_by_its_own_checksum(tmp_path: Path) -> None:
+def test_a_packed_image_is_checked_by_its_own_checksum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = flipped_dataset(tmp_path / "set")
     data = bytearray((path / PIXELS_FILE).read_bytes())
     checksums = checksums_of(open_folder(path))
@@ -40,6 +40,9 @@ def test_a_packed_image_is_checked_by_its_own_checksum(tmp_path: Path) -> None:
     images.images([6, 8])
     with pytest.raises(UserError, match=f"Image 7 .*{PIXELS_FILE}.*ident3d pack"):
         images.images([7])
+    monkeypatch.setenv("IDENT3D_CHECK_IMAGES", "0")
+    assert ImageDataset(path, packed=True).images([7]).tobytes() == data[7 * size : 8 * size]
+    monkeypatch.delenv("IDENT3D_CHECK_IMAGES")
     # `pack` makes the file anew.
     pack(path, show_progress=False)
     np.testing.assert_array_equal(ImageDataset(path).images([7]), ImageDataset(path, packed=False).images([7]))

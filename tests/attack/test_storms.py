@@ -26,6 +26,7 @@ def storm(script: str, count: int, *words: str) -> dict[str, Any]:
 
 
 def test_killed_commands_end_with_the_same_bytes() -> None:
+    pytest.importorskip("distributed", reason="the commands that render come with the extra render")
     report = storm("kills.py", 24)
     assert report["failures"] == []
     assert sum(report["kills"].values()) >= 24

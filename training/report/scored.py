@@ -75,8 +75,12 @@ def codes_in(content: bytes, file: Path) -> NDArray[np.float64]:
     """Return the codes (n, d) of a .npy file's bytes."""
     try:
         codes = load_array(io.BytesIO(content))
-        if codes.dtype.kind != "f" or codes.ndim != 2 or not codes.size or not (np.abs(codes) < LARGEST_FIGURE).all():
+        if codes.dtype.kind != "f" or codes.ndim != 2 or not codes.size:
             raise ValueError(f"an array of {codes.dtype} of shape {codes.shape}")
+        # Compared as float32, the largest figure would overflow.
+        codes = codes.astype(np.float64)
+        if not (np.abs(codes) < LARGEST_FIGURE).all():
+            raise ValueError("a number out of all bounds")
     except ValueError as error:
         raise UserError(f"{file} does not hold codes ({error}); `ident3d evaluate` writes it anew.") from None
-    return codes.astype(np.float64)
+    return codes

@@ -96,6 +96,9 @@ def import_everything(wheel_names: list[str]) -> str:
         "    except ModuleNotFoundError as error:\n"
         # an optional package may be missing, a module of ours may not
         "        assert not str(error.name).startswith('ident3d'), (name, error)\n"
+        # or says how it is installed
+        "    except ValueError as error:\n"
+        "        assert type(error).__name__ == 'UserError' and 'pip install' in str(error), (name, error)\n"
         "import ident3d; print(ident3d.__file__)"
     )
 

@@ -57,7 +57,7 @@ class PairSampler:
         >>> z = np.random.default_rng(0).uniform(-1, 1, (1000, 3)).astype(np.float32)
         >>> sampler = PairSampler(z, latents.conditional("normal", latents.Box(3), sigma=0.1))
         >>> anchors, positives, *_ = sampler.pairs(np.arange(500))
-        >>> 0.05 < np.abs(z[anchors] - z[positives]).mean() < 0.15
+        >>> bool(0.05 < np.abs(z[anchors] - z[positives]).mean() < 0.15)
         True
     """
 

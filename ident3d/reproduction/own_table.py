@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 from ident3d.errors import UserError, check_known, unknown
-from ident3d.latents.exact.causal import load_model, toml_text
+from ident3d.latents.exact.causal import UNPARSED, load_model, toml_text
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.folder import local_copy, read_description
 from ident3d.loaders.format.latents_source import world_of
@@ -41,7 +41,7 @@ def own_experiment(path: Path | str) -> Experiment:
     text = toml_text(path, "table")
     try:
         content = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
+    except UNPARSED as error:
         raise UserError(f"{path} is not TOML: {error}.") from None
     try:
         return experiment_of(content, path)

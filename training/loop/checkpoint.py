@@ -90,6 +90,8 @@ def load(folder: Path) -> Checkpoint:
         step, loader, scaler = state["step"], state["loader"], state["scaler"]
     except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
         raise UserError(f"{path} is not a checkpoint of ident3d: {error}.") from None
+    except MemoryError:
+        raise UserError(f"There is not enough memory to read {path} of {path.stat().st_size:,} bytes.") from None
     if type(step) is not int or not 0 <= step < 2**63 or not isinstance(scaler, dict):
         raise UserError(f"{path} is not a checkpoint of ident3d: its state is of a wrong kind.")
     if not isinstance(loader, dict) or any(type(loader.get(name)) is not int for name in ("epoch", "batch")):

@@ -150,6 +150,10 @@ def load_model(path: Path | str) -> CausalModel:
         raise UserError(f"{path.name}: {error}") from None
 
 
+# What the parser raises. Deep nesting that meets the end of the memory is a SystemError, which names no reason.
+UNPARSED: Final = (ValueError, RecursionError, MemoryError, SystemError)
+
+
 def toml_text(path: Path, what: str) -> str:
     """Return the text of a TOML file that a user wrote, which is neither too large nor slow to parse."""
     try:
@@ -174,7 +178,7 @@ def _parsed(text: str) -> CausalModel:
         return CausalModel.from_dict(tomllib.loads(text))
     except UserError:
         raise
-    except (ValueError, RecursionError) as error:
+    except UNPARSED as error:
         raise UserError(f"This is not TOML: {error}.") from None
 
 

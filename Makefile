@@ -9,26 +9,27 @@ READY := $(VENV)/.ready
 
 demo: $(READY)
 	$(BIN)/ident3d doctor
-	$(BIN)/ident3d render --n 2000 --size 64 --fix rotation=0 --out demo/train
+	$(BIN)/ident3d render --n 5000 --size 64 --fix rotation=0 --out demo/train
 	$(BIN)/ident3d render --n 1024 --size 64 --fix rotation=0 --split test --out demo/test
 	$(BIN)/ident3d verify demo/train
 	$(BIN)/ident3d preview demo/train --with-latents --out demo/train.png
 	$(BIN)/ident3d pairs demo/train --out demo/pairs.png
-	$(BIN)/ident3d train demo/train --out demo/run --resume --encoder conv --size 32 --batch 512 \
-	    --steps 900 --lr 2e-3 --schedule onecycle --save-every 100
+	$(BIN)/ident3d train demo/train --out demo/run --resume --encoder conv --size 32 --batch 256 \
+	    --steps 1600 --lr 2e-3 --schedule onecycle --save-every 250
 	@echo
 	@echo "Open demo/run/report.html in a browser: what the encoder has found, and what to try next."
 	@echo "demo/train.png shows images with their latents, demo/pairs.png how wide the pairs are."
 	@echo "Then try, each in minutes:"
-	@echo "  $(BIN)/ident3d train demo/train --supervised --encoder conv --size 32 --batch 512 --steps 900 --lr 2e-3 --schedule onecycle"
+	@echo "  $(BIN)/ident3d train demo/train --supervised --encoder conv --size 32 --batch 256 --steps 1600 --lr 2e-3 --schedule onecycle"
 	@echo "      the ceiling: the same encoder, taught the latents themselves"
 	@echo "  $(BIN)/ident3d traverse --help     one latent at a time, in pictures"
 	@echo "  $(BIN)/ident3d mixing --encoder 256x2 --whiten --bound match --batch 256 --lr 2e-3 --schedule cosine --steps 4000"
 	@echo "      the same question without images"
 	@echo "docs/tutorial/3-train-and-read-the-report.md explains the report."
 
+# Two files of tests at a time; make test ARGS='-n 0 …' runs one after the other, and shows what a test prints with -s
 test: $(READY)
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 check: $(READY)
 	$(BIN)/ruff check .

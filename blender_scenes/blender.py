@@ -37,10 +37,11 @@ if "bpy" not in sys.modules and hasattr(os, "sched_setaffinity"):
 else:
     import bpy
 
-# This module exists only once bpy is loaded.
+# These modules exist only once bpy is loaded.
+import bmesh  # noqa: E402
 import mathutils  # noqa: E402
 
-__all__ = ["bpy", "current_scene", "drop_scratch_folder", "mathutils"]
+__all__ = ["bmesh", "bpy", "current_scene", "drop_scratch_folder", "mathutils"]
 
 
 def drop_scratch_folder() -> None:

@@ -9,45 +9,61 @@ from ident3d.blender_scenes.quality import Quality
 from ident3d.errors import UserError, check_known
 
 
-def configure(quality: Quality, size: int, *, threads: int) -> None:
-    """Set all but the device and what changes from image to image."""
+def configure(quality: Quality) -> None:
+    """Set what a scene may set otherwise when it is built."""
     scene = current_scene()
-    render, cycles = scene.render, scene.cycles
-    render.engine = "CYCLES"
-    render.resolution_x = render.resolution_y = size
-    render.resolution_percentage = 100
-    render.threads_mode, render.threads = "FIXED", threads
-    # Cycles keeps the scene between images, so that it is not built again for each.
-    render.use_persistent_data = True
-    render.use_compositing = render.use_sequencer = False
-    render.use_crop_to_border = True
-    render.film_transparent = False
-    cycles.sampling_pattern = quality.pattern
-    cycles.use_adaptive_sampling = cycles.use_light_tree = cycles.auto_scrambling_distance = False
+    cycles = scene.cycles
+    scene.render.film_transparent = False
     cycles.max_bounces, cycles.transparent_max_bounces = 0, 8
     cycles.blur_glossy = 2.0
     cycles.sample_clamp_direct = cycles.sample_clamp_indirect = 0.0
     cycles.pixel_filter_type, cycles.filter_width = "BLACKMAN_HARRIS", 1.5
+    sample(quality)
+
+
+def sample(quality: Quality) -> None:
+    """Set how images of this quality are sampled and denoised, which a .blend does not say."""
+    cycles = current_scene().cycles
+    cycles.sampling_pattern = quality.pattern
     cycles.use_denoising = quality.denoising == "cycles"
     cycles.denoiser, cycles.denoising_use_gpu = "OPENIMAGEDENOISE", False
     cycles.denoising_input_passes, cycles.denoising_prefilter = "RGB_ALBEDO_NORMAL", "ACCURATE"
     cycles.denoising_quality = "HIGH"
 
 
+def frame(size: int, *, device: str, threads: int, keep: bool) -> None:
+    """Set what no scene may change: images of this size, read from memory, the same for any number of threads.
+
+    `keep`: Cycles keeps the scene between images, so that it is not built again for each. It then misses what Blender
+    is not told of, such as another custom property, the input of a modifier or the pixels of a texture.
+    """
+    scene = current_scene()
+    render, cycles = scene.render, scene.cycles
+    render.engine = "CYCLES"
+    render.resolution_x = render.resolution_y = size
+    render.resolution_percentage = 100
+    render.threads_mode, render.threads = "FIXED", threads
+    render.use_persistent_data = keep
+    render.use_compositing = render.use_sequencer = False
+    render.use_crop_to_border = True
+    cycles.use_adaptive_sampling = cycles.use_light_tree = cycles.auto_scrambling_distance = False
+    cycles.use_guiding = False
+    # An image must not depend on how busy the machine is.
+    cycles.time_limit = 0
+    cycles.device = "CPU" if device == "cpu" else "GPU"
+
+
 def choose_device(device: str, gpu_index: int) -> str:
-    """Make Cycles use the device and return its kind: for "auto" the kind that was found."""
+    """Make Cycles ready for the device and return its kind: for "auto" the kind that was found."""
     check_known("device", device, DEVICES)
-    cycles = current_scene().cycles
     context: Any = bpy.context
     preferences = context.preferences.addons["cycles"].preferences
-    cycles.device = "CPU"
     for kind in GPUS if device == "auto" else (device,) if device != "cpu" else ():
         found = _gpus(preferences, kind)
         if gpu_index < len(found):
             preferences.compute_device_type = kind.upper()
             for gpu in preferences.devices:
                 gpu.use = gpu.id == found[gpu_index].id and gpu.type == kind.upper()
-            cycles.device = "GPU"
             return kind
         if device != "auto":
             raise UserError(

@@ -1,29 +1,31 @@
-"""A warm Blender scene that turns scene latents into images."""
+"""A warm Blender scene that turns rows of values into images."""
 
+from contextlib import AbstractContextManager
 from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ident3d.blender_scenes.blend_scene import BlendScene
 from ident3d.blender_scenes.blender import bpy, current_scene, drop_scratch_folder
-from ident3d.blender_scenes.cycles import aim, choose_device, configure
+from ident3d.blender_scenes.cycles import aim, choose_device, configure, frame, sample
 from ident3d.blender_scenes.denoise import Denoiser
-from ident3d.blender_scenes.focus import Rectangle, boxes, transform
-from ident3d.blender_scenes.materials import MATERIALS
+from ident3d.blender_scenes.focus import Rectangle, check_focus, focus_boxes
+from ident3d.blender_scenes.meshes import settle_meshes
+from ident3d.blender_scenes.own_file import blamed
 from ident3d.blender_scenes.quality import QUALITIES, Quality
 from ident3d.blender_scenes.readback import render_linear
+from ident3d.blender_scenes.scene import Focus, Scene
 from ident3d.blender_scenes.silence import silent
 from ident3d.blender_scenes.srgb import to_srgb8
-from ident3d.blender_scenes.stage import FOCAL, HEIGHT, build_stage, pose
-from ident3d.blender_scenes.teapot import teapot
+from ident3d.blender_scenes.three_d_ident import ThreeDIdent
 from ident3d.errors import UserError, check_known
 
-LATENTS = 10
 _SMALLEST, _LARGEST = 8, 8192
 
 
 class Studio:
-    """The 3DIdent scene, built once in code from Blender's factory settings; an image takes no loading.
+    """A scene, 3DIdent by default, built once in an empty Blender; an image takes no loading.
 
     Blender holds one scene per process, so the newest studio owns it and older ones refuse to render.
     """
@@ -32,97 +34,73 @@ class Studio:
 
     def __init__(
         self,
+        scene: Scene | None = None,
         *,
         size: int = 224,
         quality: str | Quality = "standard",
-        material: str = "rubber",
-        hues: str = "published",
         device: str = "cpu",
         gpu_index: int = 0,
         threads: int = 1,
     ) -> None:
         if isinstance(quality, str):
             check_known("quality", quality, QUALITIES)
-        check_known("material", material, MATERIALS)
-        check_known("hue rule", hues, ("published", "wrapped"))
         if not _SMALLEST <= size <= _LARGEST:
             raise UserError(f"An image size of {size} is not possible; take {_SMALLEST} to {_LARGEST} pixels.")
         if threads < 1:
             raise UserError(f"A studio needs at least one thread, not {threads}.")
         self.size = size
+        self.threads = threads
         self.quality = QUALITIES[quality] if isinstance(quality, str) else quality
-        self.hues = hues
-        self._points: dict[str, NDArray[np.float64]] = {}
+        self.scene = scene or ThreeDIdent()
+        # Of what ours changes Blender hears in time. What another scene may change, it may not hear of.
+        self._ours = type(self.scene) is ThreeDIdent
+        self.scene.light_parts = self.quality.spots
         self._denoiser: Denoiser | None = None
         # From here on an older studio refuses to render: its scene is gone.
         Studio._owner = self
         with silent():
             bpy.ops.wm.read_factory_settings(use_empty=True)
             drop_scratch_folder()
-            configure(self.quality, size, threads=threads)
+            configure(self.quality)
+            with self._blamed():
+                self.scene.build()
+            # A .blend brings settings of its own, and its meshes as they were saved.
+            if isinstance(self.scene, BlendScene):
+                sample(self.quality)
+            elif not self._ours:
+                settle_meshes()
+            self._camera, self._looked = current_scene().camera, False
             self.device = choose_device(device, gpu_index)
-            self._material = MATERIALS[material]()
-            self._stage = build_stage(self._material, spots=self.quality.spots)
+            self._frame()
             if self.quality.denoising not in ("none", "cycles"):
                 self._denoiser = Denoiser(size, precision=self.quality.denoising)
-        self.add_mesh("Teapot", *teapot())
 
-    def add_mesh(self, name: str, vertices: ArrayLike, faces: ArrayLike) -> None:
-        """Register a mesh, (V, 3) vertices before the object's scale of 1.5 and (F, 3 or 4) corners.
+    def render(
+        self, values: ArrayLike, *, seed: int, class_name: str | None = None, camera: str | None = None
+    ) -> NDArray[np.uint8]:
+        """Return the image, (size, size, 3), of one value for each factor of the scene, in scene units.
 
-        A face of four corners whose last two are equal is a triangle. Shading is smooth.
+        A value of a factor with a list of names is the number of a name. In a scene with classes, `class_name` is one.
+        `camera` is one of the scene's `cameras`; None is the camera that it was built with, or that its pose chooses.
+        Equal values, seed, class and studio settings give equal bytes, whatever was rendered before and with any number
+        of threads.
         """
-        self._own()
-        points, corners = np.asarray(vertices, dtype=np.float32), np.asarray(faces, dtype=np.int32)
-        if points.ndim != 2 or points.shape[1] != 3 or not np.isfinite(points).all():
-            raise UserError(f"The vertices of mesh {name!r} must be finite and of shape (V, 3), not {points.shape}.")
-        if corners.ndim != 2 or corners.shape[1] not in (3, 4) or corners.min() < 0 or corners.max() >= len(points):
-            raise UserError(f"The faces of mesh {name!r} must be (F, 3) or (F, 4) indices below {len(points)}.")
-        used = np.ones(corners.shape, dtype=bool)
-        if corners.shape[1] == 4:
-            used[:, 3] = corners[:, 3] != corners[:, 2]
-        lengths = used.sum(axis=1)
-        # A mesh of the same name is filled anew, because Blender would rename a second one.
-        mesh = bpy.data.meshes.get(name) or bpy.data.meshes.new(name)
-        mesh.clear_geometry()
-        mesh.vertices.add(len(points))
-        mesh.vertices.foreach_set("co", points.reshape(-1))
-        mesh.loops.add(int(lengths.sum()))
-        mesh.loops.foreach_set("vertex_index", corners[used])
-        mesh.polygons.add(len(corners))
-        mesh.polygons.foreach_set("loop_start", np.cumsum(lengths) - lengths)
-        mesh.materials.clear()
-        mesh.materials.append(self._material)
-        mesh.update(calc_edges=True)
-        mesh.shade_smooth()
-        self._points[name] = points.astype(np.float64)
+        return to_srgb8(self.render_linear(values, seed=seed, class_name=class_name, camera=camera))
 
-    def render(self, scene_latents: ArrayLike, *, seed: int, mesh: str = "Teapot") -> NDArray[np.uint8]:
-        """Return the image, (size, size, 3), of the scene's ten latents.
-
-        These are x, y, z, phi, theta, psi, the spotlight's position and the hues of object, spotlight and ground. The
-        object is at (x, y, z + H / 2). Equal latents, seed, mesh and studio settings give equal bytes, whatever was
-        rendered before and with any number of threads.
-        """
-        return to_srgb8(self.render_linear(scene_latents, seed=seed, mesh=mesh))
-
-    def render_linear(self, scene_latents: ArrayLike, *, seed: int, mesh: str = "Teapot") -> NDArray[np.float32]:
+    def render_linear(
+        self, values: ArrayLike, *, seed: int, class_name: str | None = None, camera: str | None = None
+    ) -> NDArray[np.float32]:
         """Return the same image before it is coded as sRGB and rounded."""
         self._own()
-        latents = np.asarray(scene_latents, dtype=np.float32)
-        if latents.shape != (LATENTS,) or not np.isfinite(latents).all():
-            raise UserError(f"A scene needs {LATENTS} finite latents, not {latents.tolist()}.")
-        check_known("mesh", mesh, self._points)
         if not 0 <= seed < 2**31:
             raise UserError(f"A noise seed lies in [0, 2^31), which {seed} does not.")
         quality, whole = self.quality, Rectangle(0, 0, self.size, self.size)
         with silent():
-            self._stage.actor.data = bpy.data.meshes[mesh]
-            pose(self._stage, latents, wrapped_hues=self.hues == "wrapped")
+            focus = self._posed(values, class_name, camera)
             aim(whole, self.size, first=0, last=quality.samples, seed=seed)
             everywhere = render_linear()
             image = everywhere.copy()
-            around_object, around_shadow = self._boxes(mesh)
+            around_object, around_shadow = focus_boxes(focus, self.size)
             # The pixels keep the samples that they have. The object comes last: where the boxes overlap, it counts.
             for box, samples in ((around_shadow, quality.shadow_samples), (around_object, quality.object_samples)):
                 if samples > quality.samples and not box.empty:
@@ -131,12 +109,41 @@ class Studio:
                     image[box.window] = share * everywhere[box.window] + (1 - share) * render_linear()
             return image if self._denoiser is None else self._denoiser(image)
 
-    def _boxes(self, mesh: str) -> tuple[Rectangle, Rectangle]:
-        actor, spot = self._stage.actor, self._stage.spots[0]
-        placed = np.array(actor.matrix_basis, dtype=np.float64)
-        points = transform(self._points[mesh], placed[:3, :3].T) + placed[:3, 3]
-        camera = np.array(current_scene().camera.matrix_basis, dtype=np.float64)
-        return boxes(points, np.array(spot.location, dtype=np.float64), -HEIGHT, camera, FOCAL, self.size)
+    def pose(self, values: ArrayLike, *, class_name: str | None = None, camera: str | None = None) -> None:
+        """Pose the scene as it is for an image, and render nothing."""
+        self._own()
+        with silent():
+            self._posed(values, class_name, camera)
+
+    def _posed(self, values: ArrayLike, class_name: str | None, camera: str | None) -> Focus | None:
+        row, factors = np.asarray(values, dtype=np.float32), self.scene.factors
+        if row.shape != (len(factors),) or not np.isfinite(row).all():
+            raise UserError(f"A scene needs {len(factors)} finite latents, not {row.tolist()}.")
+        shown = {factor.name: factor.shown(value) for factor, value in zip(factors, row.tolist(), strict=True)}
+        if self._looked:
+            # A pose that moves the scene's camera shall move the one that it was built with.
+            current_scene().camera = self._camera
+        with self._blamed():
+            self.scene.pose(shown if class_name is None else shown | {"class": class_name})
+            if camera is not None:
+                check_known(f"camera of {type(self.scene).__name__}", camera, self.scene.cameras)
+                self.scene.look(camera)
+                self._looked = True
+            focus = self.scene.focus()
+            if not self._ours:
+                check_focus(focus)
+        if not self._ours:
+            self._frame()
+            for thing in bpy.data.objects:
+                thing.update_tag()
+        return focus
+
+    def _blamed(self) -> AbstractContextManager[None]:
+        kind = type(self.scene)
+        return blamed(kind.__name__, kind.__module__)
+
+    def _frame(self) -> None:
+        frame(self.size, device=self.device, threads=self.threads, keep=self._ours)
 
     def _own(self) -> None:
         if Studio._owner is not self:

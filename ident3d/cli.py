@@ -14,10 +14,10 @@ from ident3d.errors import UserError, check_known
 
 # section of the help -> its commands; each lives in ident3d/commands/NAME.py
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Data": ("render", "meshes", "verify", "info", "pack", "import", "export"),
+    "Data": ("datasets", "render", "sprites", "meshes", "verify", "info", "pack", "import", "export"),
     "Pairs": ("index", "pairs"),
     "Training": ("train", "evaluate", "encode", "score", "mixing", "reproduce", "runs", "compare"),
-    "Looking": ("preview", "traverse", "graph"),
+    "Looking": ("preview", "explore", "traverse", "diagnose", "scene", "graph"),
     "Health": ("doctor", "bench"),
 }
 
@@ -52,12 +52,11 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if not self.sections:
-            super().format_commands(ctx, formatter)
-        for section, names in self.sections.items():
+        for section, names in (self.sections or {"Commands": self.list_commands(ctx)}).items():
             commands = [(name, self.get_command(ctx, name)) for name in names]
             with formatter.section(section):
-                formatter.write_dl([(name, command.get_short_help_str(90)) for name, command in commands if command])
+                # A summary is the first sentence of a docstring, which is one line and never cut.
+                formatter.write_dl([(name, command.get_short_help_str(120)) for name, command in commands if command])
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         """Run one command. The exit code is 0 if it worked, 2 for the user's mistake, 130 if it was interrupted."""
@@ -124,5 +123,5 @@ def fail(sentence: str) -> NoReturn:
 def main() -> None:
     """Image benchmarks with known latent factors: render, pair, train, score.
 
-    Every command has its own --help, and does what the Python function of the same name does.
+    Every command has its own --help. Each but bench does what the Python function of the same name does.
     """

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 
 # of so many names, the nearest one alone is more help than all of them
-MANY = 24
+MANY = 25
 LONGEST = 4000  # characters of a sentence
 
 
@@ -30,8 +30,9 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     """Return the error for a name that is not one of `known`, with the nearest known ones as a suggestion."""
     names = list(known)
     # The nearest name comes first; a part of a name, such as mcc, also stands for all names that begin with it.
-    near = get_close_matches(name, names, n=1, cutoff=0.6)
-    near += [known for known in names if name and known.startswith(f"{name}_") and known not in near]
+    alike, same = [known.lower() for known in names], name.lower()
+    near = [names[alike.index(found)] for found in get_close_matches(same, alike, n=1, cutoff=0.6)]
+    near += [known for known in names if name and known.lower().startswith(f"{same}_") and known not in near]
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     choice = "." if near and len(names) > MANY else f"; choose one of {', '.join(names)}."
     return UserError(f"There is no {kind} {name!r}{choice}{hint}")

@@ -16,7 +16,7 @@ from ident3d.farm.batch.systems import SYSTEMS, is_here
 from ident3d.farm.bpy_libraries import bpy_binary, install_line, missing_libraries
 from ident3d.loaders.pairs.faiss_build import ADVICE, faiss_build
 from ident3d.loaders.stores.data_root import data_root, usual_image_bytes
-from ident3d.machine import UNTRIED, cores, free_bytes, installed_versions
+from ident3d.machine import UNTRIED, cores, free_bytes, installed_versions, untried
 
 Status = Literal["ok", "limited", "missing"]
 PACKAGES = ("ident3d", "numpy", "scipy", "scikit-learn", "h5py", "torch", "pillow", "matplotlib", "distributed")
@@ -153,7 +153,7 @@ def check_faiss() -> Finding:
     except ImportError as error:
         return Finding("FAISS (pairs)", f"{build} build", "missing", f"it does not import: {error}")
     found = f"{build} build, {faiss.__version__}"
-    return Finding("FAISS (pairs)", found, "ok", f"pairs are searched on the {build.upper()}")
+    return Finding("FAISS (pairs)", found, "ok", f"--search flat{' (on a GPU)' * (build == 'gpu')} and ivf work")
 
 
 def check_torch() -> Finding:
@@ -204,7 +204,13 @@ def check_cluster() -> Iterator[Finding]:
         means = f"for {use}" + ("" if found else ": pip install 'ident3d[cluster]'")
         yield Finding(package, found or "not installed", "ok" if found else "limited", means)
     here = [system for system in SYSTEMS if is_here(system)]
-    means = "--cluster can start jobs here" if here else "no sbatch, qsub, bsub or kubectl configuration for --cluster"
+    # PBS and Grid Engine share the command qsub.
+    new = [system for system in here if system in UNTRIED]
+    means = (
+        "--cluster can start jobs here" + (untried(*new) if new else "")
+        if here
+        else "no sbatch, qsub, bsub or kubectl configuration for --cluster"
+    )
     yield Finding("batch systems", ", ".join(here) or "none here", "ok" if here else "limited", means)
 
 

@@ -1,4 +1,4 @@
-"""The papers' losses on codes, as functions that return one value per anchor, to be averaged and minimised.
+"""The papers' losses on codes and posteriors, functions with one value per anchor, to be averaged and minimised.
 
 They need nothing else of this package: give them the codes of a researcher's own encoder.
 """

@@ -62,6 +62,8 @@ UNTRIED: dict[str, str] = {
     "pbs": "--cluster pbs",
     "lsf": "--cluster lsf",
     "k8s": "--cluster k8s, through dask-kubernetes",
+    "macOS, Windows": "anything at all on them",
+    "Amazon's and Google's stores": "s3:// and gs:// at the companies themselves (moto's server stood in for S3)",
     "unconditional stores": "stores other than s3:// and gs://, which have no conditional writes",
 }
 

@@ -1,8 +1,10 @@
-"""Keep freed memory for the next step, and turn a lack of memory into one sentence with advice."""
+"""Keep freed memory for the next step, and turn a lack of memory into one sentence, for threads too."""
 
+import _thread
 import ctypes
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ident3d.errors import UserError
@@ -11,6 +13,8 @@ from ident3d.errors import UserError
 TRIM_THRESHOLD, MMAP_MAX, MOST = -1, -4, 2**31 - 1
 # torch raises a plain RuntimeError on a CPU, which only these words tell from others
 WORDS = ("can't allocate memory", "Cannot allocate memory", "out of memory")
+# A thread starts within milliseconds, or within seconds on a crowded machine.
+START_SECONDS = 10.0
 
 
 def keep_memory() -> bool:
@@ -42,3 +46,22 @@ def memory_advice(advice: str) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise UserError(f"There is not enough memory for this; {advice}.") from error
+
+
+def start_thread(work: Callable[[], object]) -> threading.Event | None:
+    """Start a thread that keeps no process alive; return what is set when it ends, or None if it could not start."""
+    started, ended = threading.Event(), threading.Event()
+
+    def live() -> None:
+        started.set()
+        try:
+            work()
+        finally:
+            ended.set()
+
+    # Of `threading`, a thread that dies at birth, as it does at the end of the memory, is waited for without end.
+    try:
+        _thread.start_new_thread(live, ())
+    except RuntimeError:  # what Python says if the system gives no thread
+        return None
+    return ended if started.wait(START_SECONDS) else None

@@ -1,3 +1,4 @@
+from ident3d.training.views.augmentations import augment as augment
 from ident3d.training.views.augmentations import augment_pair as augment_pair
 from ident3d.training.views.choice import Augmentation as Augmentation
 from ident3d.training.views.choice import augmentation as augmentation

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ident3d.training.loop.accumulation import accumulated_backward
+from ident3d.training.losses.alignment import alignment_uniformity
 from ident3d.training.losses.aninfonce import Precision, an_info_nce
-from ident3d.training.losses.contrastive import alignment_uniformity, delta_contrastive, info_nce, two_view_info_nce
+from ident3d.training.losses.contrastive import delta_contrastive, info_nce, two_view_info_nce
 from ident3d.training.losses.gather import average_gradients, first_row, gather
 
 JOINT, WIDTH, DIM = 12, 6, 4

@@ -43,7 +43,9 @@ def code_of(block: str) -> str:
 def main(folder: Path, rank: int | None, port: str) -> dict[str, list[list[float]]]:
     """Run the page, and return for each loop what went through `normalise`: an image's sum is its name."""
     os.chdir(folder)
-    common, plain, in_lightning, in_accelerate, in_trainer = map(code_of, BLOCK.findall(PAGE.read_text()))
+    common, plain, stopped_early, in_lightning, in_accelerate, in_trainer = map(
+        code_of, BLOCK.findall(PAGE.read_text())
+    )
     seen: list[list[float]] = []
     names: dict[str, Any] = {}
     exec(common, names)
@@ -55,7 +57,13 @@ def main(folder: Path, rank: int | None, port: str) -> dict[str, list[list[float
 
     names["normalise"] = noted
     if rank is None:
-        loops = {"plain": plain, "lightning": in_lightning, "accelerate": in_accelerate, "trainer": in_trainer}
+        loops = {
+            "plain": plain,
+            "stopped early": stopped_early,
+            "lightning": in_lightning,
+            "accelerate": in_accelerate,
+            "trainer": in_trainer,
+        }
         loops["lightning"] += "trainer.validate(Contrastive(), make_loader(test, 16, shuffle=False))\n"
         loops |= {"resumed": RESUMED, "predicted": PREDICTED}
         loops["workers"] = in_accelerate.replace("make_loader(pairs, 8)", "make_loader(pairs, 8, workers=2)")

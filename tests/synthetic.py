@@ -6,13 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ident3d.latents.draws import draw
+from ident3d.latents.environments import Environment
+from ident3d.latents.sequence_draws import draw_images
+from ident3d.latents.sequences import Sequences
+from ident3d.latents.views import Views
 from ident3d.latents.worlds import World
-from ident3d.loaders.folders import folder
-from ident3d.loaders.folders import lifecycle as making
+from ident3d.loaders.folders import lifecycle
 from ident3d.loaders.format import manifest
+from ident3d.loaders.format.description import SHARDS
 from ident3d.loaders.format.files import write_atomically
-from ident3d.loaders.format.latents_source import drawn
+from ident3d.loaders.format.latents_source import source_of_seed
 from ident3d.loaders.format.manifest import entry_of
 from ident3d.loaders.format.shard import Shard, encode_shard
 
@@ -40,20 +43,26 @@ def make_dataset(
     classes: int = 0,
     finished: bool = True,
     split: str = "train",
+    sequence: Sequences | None = None,
+    environments: tuple[Environment, ...] = (),
+    views: Views | None = None,
 ) -> Path:
     """A dataset folder of `n` such pictures at latents of the scene, with classes i mod `classes` where asked for."""
     world = World(scene)
-    settings: dict[str, Any] = {"world": world.as_dict(), "size": size, "source": drawn(seed, split)}
+    source = source_of_seed(seed, split, sequence, environments, views)
+    settings: dict[str, Any] = {"world": world.as_dict(), "size": size, "source": source}
     settings |= {"quality": None, "material": "none", "device": "none", "versions": {}}
-    description = making.begin(path, settings, n, shard_size)
-    for job in making.plan(description, manifest.read_entries(path)):
-        raw = draw(world, seed=seed, split=split, start=job.first, count=job.count).raw
+    description = lifecycle.begin(path, settings, n, shard_size)
+    for job in lifecycle.plan(description, manifest.read_entries(path)):
+        how = sequence, environments, views
+        drawn = draw_images(world, *how, seed=seed, split=split, start=job.first, count=job.count)
+        raw = drawn.raw
         index = np.arange(job.first, job.first + job.count, dtype=np.int64)
         kinds = (index % classes).astype(np.int8) if classes else None
-        shard = Shard(pictures(raw, size, job.first), raw, world.to_scene(raw), index, kinds)
+        shard = Shard(pictures(raw, size, job.first), raw, world.to_scene(raw), index, kinds, drawn.columns)
         data = encode_shard(shard, settings)
-        write_atomically(path / folder.SHARDS / job.name, data)
+        write_atomically(path / SHARDS / job.name, data)
         manifest.append_entry(path, entry_of(job.name, shard, data))
     if finished:
-        making.finish(path, description, manifest.read_entries(path))
+        lifecycle.finish(path, description, manifest.read_entries(path))
     return path

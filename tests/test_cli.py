@@ -7,7 +7,7 @@ import resource
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -16,8 +16,16 @@ from click.testing import CliRunner
 
 import ident3d
 from ident3d.cli import SECTIONS, Commands, main
+from ident3d.commands.parameters import Listed
 from ident3d.health import doctor
+from ident3d.latents.distributions.by_name import CONDITIONALS
 from ident3d.machine import UNTRIED
+from ident3d.training.encoders.choice import IMAGE_ENCODERS, SPACES
+from ident3d.training.images import settings as image_settings
+from ident3d.training.losses.choice import LOSSES, PERMUTATION, TRICL, VARIATIONAL
+from ident3d.training.mixing import settings as mixing_settings
+
+OWN = "package.module:name"
 
 
 def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -71,11 +79,70 @@ def test_an_option_means_the_same_in_every_command() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "option", "taken"),
+    [
+        ("train", "--cond", image_settings.VIEWS),
+        ("train", "--dtype", image_settings.DTYPES),
+        ("train", "--encoder", [*IMAGE_ENCODERS, "512x2", OWN]),
+        ("train", "--loss", [*set(LOSSES) - {"mse"}, PERMUTATION, *VARIATIONAL, OWN]),
+        ("bench train", "--encoder", [*IMAGE_ENCODERS, OWN]),
+        ("evaluate", "--encoder", [OWN]),
+        ("encode", "--encoder", [OWN]),
+        ("mixing", "--cond", set().union(*mixing_settings.CONDITIONALS.values())),
+        ("mixing", "--dtype", mixing_settings.DTYPES),
+        ("mixing", "--loss", [*set(LOSSES) - {"mse"}, *TRICL, OWN]),
+        ("mixing", "--space", SPACES),
+        ("pairs", "--cond", CONDITIONALS),
+    ],
+)
+def test_help_lists_what_the_command_itself_takes(words: str, option: str, taken: Iterable[str]) -> None:
+    params = dict(commands(main))[words].params
+    shown = next(param.metavar for param in params if option in param.opts)
+    assert shown is not None
+    assert sorted(shown.partition(" (")[0].strip("[]").split("|")) == sorted(taken)
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        ("reproduce table1 --rows a,b --rows c", "rows", ("a", "b", "c")),
+        ("reproduce table1 --rows a,b", "rows", ("a", "b")),
+        ("reproduce table1 --seeds 0 --seeds 1,2", "seeds", (0, 1, 2)),
+        ("reproduce table1", "seeds", None),
+        ("train DIR --only x --only hue", "only", ("x", "hue")),
+        ("train DIR --only x,hue", "only", ("x", "hue")),
+        ("train DIR", "only", ()),
+        ("train DIR --hard-lambda 5 --hard-lambda 25", "hard", (5.0, 25.0)),
+        ("train DIR", "metrics", "default"),
+        ("train DIR --metrics all", "metrics", "all"),
+        ("train DIR --metrics mig --metrics sap,dci", "metrics", ("mig", "sap", "dci")),
+        ("pairs DIR --lambda 5,25", "precision", (5.0, 25.0)),
+    ],
+)
+def test_lists_are_separated_by_commas_or_their_option_is_repeated(words: str, name: str, value: object) -> None:
+    called, *rest = words.split()
+    assert dict(commands(main))[called].make_context(called, rest).params[name] == value
+
+
+def test_every_list_says_in_the_same_words_how_it_is_given() -> None:
+    lists = [
+        (words, param)
+        for words, command in commands(main)
+        for param in command.params
+        if isinstance(param, click.Option) and isinstance(param.type, Listed)
+    ]
+    assert len(lists) > 15
+    assert all(param.multiple and "separated by commas; repeatable." in (param.help or "") for _, param in lists)
+
+
+@pytest.mark.parametrize(
     ("name", "sections"),
     [
         ("train", ["Data", "Pairs", "Encoder", "Loss", "Optimiser", "Run"]),
         ("mixing", ["Data", "Pairs", "Encoder", "Loss", "Optimiser", "Run"]),
-        ("render", ["Dataset", "Images and their latents", "Run", "Cluster"]),
+        ("render", ["Dataset", "Images and their latents", "Sequences, views and environments", "Run", "Cluster"]),
+        ("traverse", ["Options", "Images and their latents"]),
+        ("import", ["Options", "Anybody's arrays", "Anybody's pictures"]),
     ],
 )
 def test_long_helps_are_grouped(name: str, sections: list[str]) -> None:
@@ -110,6 +177,8 @@ def test_what_has_never_been_run_is_named() -> None:
         ("mixing --bound wide", ["--bound", "match"]),
         ("render --cluster-option walltime", ["--cluster-option", "NAME=VALUE", "walltime=08:00:00"]),
         ("score --latents z.npy --codes h.npy --block content", ["--block", "NAME=COLUMNS"]),
+        ("import SRC OUT --images-per-chunk 32", ["--images-per-chunk", "--arrays"]),
+        ("import --arrays x.npy none OUT SRC", ["SRC", "--arrays"]),
     ],
 )
 def test_words_that_an_option_does_not_take(words: str, facts: list[str]) -> None:
@@ -127,7 +196,7 @@ def test_version() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["docter"], "Error: There is no command 'docter'; choose one of "),
+        (["docter"], "Error: There is no command 'docter'. Did you mean 'doctor'?"),
         (["doctor", "--rooot"], "Error: No such option"),
         (["doctor", "extra"], "Error: Got unexpected extra argument"),
     ],

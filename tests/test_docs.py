@@ -88,7 +88,7 @@ def mistakes_in(words: list[str]) -> list[str]:
     """Names in a call of ident3d that do not exist."""
     if words[0] == "COMMAND":
         return []
-    group = words[0] == "bench" and len(words) > 1 and not words[1].startswith("-")
+    group = isinstance(command((words[0],)), click.Group) and len(words) > 1 and not words[1].startswith("-")
     found = command(tuple(words[: 2 if group else 1]))
     if found is None:
         return [f"there is no command {' '.join(words[:2])}"]
@@ -111,6 +111,13 @@ def test_every_command_and_option_that_a_page_names_exists(page: Path) -> None:
     inline = set(re.findall(r"`(--[a-z0-9][a-z0-9-]*)", text))
     assert not wrong
     assert not inline - every_option() - FOREIGN
+
+
+def test_every_command_that_datasets_lists_exists() -> None:
+    listed = import_module("ident3d.looking.datasets").datasets().datasets
+    words = [shlex.split(data.command) for data in listed]
+    assert all(first == "ident3d" for first, *_ in words)
+    assert not [mistake for _, *rest in words for mistake in mistakes_in(rest)]
 
 
 def test_pages_name_commands_at_all() -> None:

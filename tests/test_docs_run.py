@@ -71,9 +71,41 @@ def test_score_your_own_codes(tmp_path: Path) -> None:
     assert (tmp_path / "scores.png").is_file()
 
 
+@pytest.mark.bpy
+def test_several_objects(tmp_path: Path) -> None:
+    run_page(TUTORIALS / "5-several-objects.md", tmp_path)
+    for name in ("objects", "seen", "new", "pairs"):
+        assert verify(tmp_path / name, show_progress=False).sound, name
+
+
+@pytest.mark.bpy
+def test_a_moving_camera(tmp_path: Path) -> None:
+    run_page(TUTORIALS / "6-a-moving-camera.md", tmp_path)
+    for name in ("views", "flight"):
+        assert verify(tmp_path / name, show_progress=False).sound, name
+    assert (tmp_path / "flight.gif").is_file()
+
+
+def test_explore(tmp_path: Path) -> None:
+    run_page(HOW_TO / "explore.md", tmp_path)
+    for name in ("few-explore.html", "look.html"):
+        assert 50_000 < (tmp_path / name).stat().st_size < 20_000_000, name
+
+
 def test_own_data(tmp_path: Path) -> None:
     run_page(HOW_TO / "own-data.md", tmp_path)
     for name in ("squares-again", "discs/test", "levels"):
+        assert verify(tmp_path / name, show_progress=False).sound, name
+
+
+def test_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("datasets", "webdataset", "pyarrow"):
+        if not find_spec(package):
+            pytest.skip("the page needs the extra hubs")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    run_page(HOW_TO / "share.md", tmp_path)
+    for name in ("bars-again", "bars-test-again"):
         assert verify(tmp_path / name, show_progress=False).sound, name
 
 
@@ -83,6 +115,29 @@ def test_own_latents(tmp_path: Path, own_meshes: Path, monkeypatch: pytest.Monke
     run_page(HOW_TO / "own-latents.md", tmp_path)
     for name in ("walk", "metal", "hares", "again"):
         assert verify(tmp_path / name, show_progress=False).sound, name
+
+
+@pytest.mark.bpy
+def test_sequences(tmp_path: Path) -> None:
+    page = HOW_TO / "sequences.md"
+    found = re.findall(r"^```toml\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    (tmp_path / "own.toml").write_text(found[0], encoding="utf-8")
+    run_page(page, tmp_path)
+    for name in ("twos", "moving"):
+        assert verify(tmp_path / name, show_progress=False).sound, name
+
+
+@pytest.mark.bpy
+def test_views(tmp_path: Path) -> None:
+    run_page(HOW_TO / "views.md", tmp_path)
+    for name in ("twos", "around", "more"):
+        assert verify(tmp_path / name, show_progress=False).sound, name
+
+
+@pytest.mark.bpy
+def test_environments(tmp_path: Path) -> None:
+    run_page(HOW_TO / "environments.md", tmp_path)
+    assert verify(tmp_path / "three", show_progress=False).sound
 
 
 def test_the_readmes_python(tmp_path: Path) -> None:
@@ -103,7 +158,9 @@ def test_own_logging(tmp_path: Path) -> None:
     assert (tmp_path / "losses.csv").read_text().count("\n") == 4
 
 
-@pytest.mark.parametrize("page", ["how-to/load.md", "reference/dataset-format.md", "reference/errors.md"])
+@pytest.mark.parametrize(
+    "page", ["how-to/load.md", "reference/dataset-format.md", "reference/errors.md", "explanation/pair-rules.md"]
+)
 def test_the_python_of_other_pages(page: str, tmp_path: Path) -> None:
     # As many images as the page's batch, so that its loop runs once.
     make_dataset(tmp_path / "data" / "3dident-train-250000", 256, size=16, shard_size=16)

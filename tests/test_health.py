@@ -64,7 +64,9 @@ def test_missing_shared_library_is_found_and_named(tmp_path: Path) -> None:
 
 def test_install_line_names_packages_and_what_it_does_not_know() -> None:
     assert install_line(["libXi.so.6", "libSM.so.6"]) == "sudo apt-get install -y libsm6 libxi6"
-    assert install_line(["libq.so.6"]) == "and find the packages that hold libq.so.6"
+    assert install_line(["libXi.so.6", "libq.so.6"]).startswith("sudo apt-get install -y libxi6 ")
+    assert "libq.so.6" in install_line(["libq.so.6"])
+    assert "apt-get" not in install_line(["libq.so.6"])
     assert all(library.startswith("lib") and ".so" in library for library in DEBIAN_PACKAGE)
 
 
@@ -77,7 +79,7 @@ def fake_distribution(folder: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("installed", "sentence"),
     [
-        ([], "Pairing needs FAISS: pip install 'ident3d[cpu]'"),
+        ([], "FAISS: pip install 'ident3d[cpu]'"),
         (["faiss-cpu", "faiss-gpu"], "faiss-cpu and faiss-gpu overwrite each other's files"),
         (["faiss-gpu-cu12", "faiss-cpu"], "faiss-cpu and faiss-gpu overwrite each other's files"),
         (["faiss_gpu", "faiss_cpu"], "faiss-cpu and faiss-gpu overwrite each other's files"),

@@ -24,11 +24,14 @@ GROUND = ("errors", "machine", "memory", "progress", "public")
 
 LATENTS = ("latents", "latents.distributions", "latents.exact")
 DATASETS = ("loaders.format", "loaders.stores", "loaders.folders", "loaders.pairs", "loaders.datasets")
-TRAINING = tuple(f"training.{name}" for name in ("loop", "losses", "encoders", "views", "images", "mixing"))
+TRAINING = tuple(
+    f"training.{name}" for name in ("loop", "own", "losses", "encoders", "views", "images", "mixing", "diagnostics")
+)
 EVERYTHING = (
-    *LATENTS, *DATASETS, *TRAINING, "loaders.batches", "loaders.layouts", "training.experiments", "training.report",
-    "training.runs",
-    "metrics", "shapes", "farm.batch", "farm.local", "farm", "reproduction", "looking", "blender_scenes", "bench",
+    *LATENTS, *DATASETS, *TRAINING, "loaders.batches", "loaders.exports", "loaders.layouts", "training.experiments",
+    "training.report", "training.explorer", "training.runs",
+    "downloads", "metrics", "shapes", "sprites", "farm.batch", "farm.local", "farm", "reproduction", "looking",
+    "blender_scenes", "bench",
 )  # fmt: skip
 
 # folder → the folders that it may import besides the ground, from the bottom up: each line names only lines above it
@@ -36,38 +39,60 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "latents.exact": (),
     "latents.distributions": ("latents.exact",),
     "latents": ("latents.exact", "latents.distributions"),
-    "blender_scenes": ("latents.exact",),
+    # a scene declares its factors
+    "blender_scenes": ("latents", "latents.exact"),
     "metrics": (),
     "loaders.format": LATENTS,
     "loaders.stores": ("loaders.format",),
     "loaders.folders": (*LATENTS, "loaders.format", "loaders.stores"),
     "loaders.pairs": (*LATENTS, "loaders.format"),
     "loaders.datasets": (*LATENTS, "loaders.format", "loaders.stores", "loaders.folders", "loaders.pairs"),
-    "loaders.layouts": (*LATENTS, "loaders.format", "loaders.stores", "loaders.folders", "loaders.datasets"),
+    # sprites are quickly made: they need no farm, only dataset folders; one of KITTI Masks is read for its transitions
+    "sprites": (*LATENTS, "loaders.format", "loaders.stores", "loaders.folders", "loaders.datasets"),
+    # exports are written by the columns that layouts reads them back by
+    "loaders.exports": (*LATENTS, "loaders.format", "loaders.stores", "loaders.folders", "loaders.datasets"),
+    "loaders.layouts": (*LATENTS, "loaders.format", "loaders.stores", "loaders.folders", "loaders.datasets",
+                        "loaders.exports", "sprites"),
     "loaders.batches": (*LATENTS, "loaders.format", "loaders.pairs", "loaders.datasets"),
-    "shapes": ("latents", "latents.exact", "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders"),
+    "downloads": (*LATENTS, "loaders.format", "loaders.stores", "loaders.folders", "loaders.layouts"),
+    "shapes": ("latents", "latents.exact", "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders",
+               "downloads"),
     "training.loop": ("loaders.format", "loaders.stores", "metrics"),
-    "training.losses": ("training.loop",),
-    "training.encoders": ("training.loop", "training.losses"),
+    "training.own": (),
+    "training.losses": ("training.loop", "training.own"),
+    "training.encoders": ("training.loop", "training.own", "training.losses"),
     "training.views": (),
-    "training.images": (*LATENTS, *DATASETS, "loaders.batches", "metrics", "training.loop", "training.losses",
-                        "training.encoders", "training.views"),
-    "training.mixing": (*LATENTS, "loaders.format", "loaders.stores", "loaders.folders", "metrics", "training.loop",
-                        "training.losses", "training.encoders"),
+    "training.images": (*LATENTS, *DATASETS, "loaders.batches", "metrics", "training.loop", "training.own",
+                        "training.losses", "training.encoders", "training.views"),
+    # a mixing may be a decoder, whose encoder is scored on the images that it was trained on
+    "training.mixing": (*LATENTS, *DATASETS, "metrics", "training.loop",
+                        "training.own", "training.losses", "training.encoders"),
+    # what augmentations do to a run's features, and to images
+    "training.diagnostics": (*LATENTS, *DATASETS, "metrics", "training.loop", "training.losses", "training.encoders",
+                             "training.views", "training.images"),
     "training.experiments": ("latents", "latents.exact", "training.images", "training.mixing"),
     # a page shows what is attainable, how wide pairs were asked to be, and runs of either trainer
-    "training.report": (*LATENTS, *DATASETS, "metrics", "training.loop", "training.images", "training.mixing",
-                        "training.experiments"),
-    "training.runs": ("loaders.format", "loaders.stores", "training.loop", "training.images", "training.mixing"),
+    "training.report": (*LATENTS, *DATASETS, "metrics", "training.loop", "training.losses", "training.images",
+                        "training.mixing", "training.experiments"),
+    # a page of images, and of a run's codes of them, in the style of a report
+    "training.explorer": (*LATENTS, *DATASETS, "training.loop", "training.encoders", "training.images",
+                          "training.report"),
+    "training.runs": ("loaders.format", "loaders.stores", "training.loop", "training.own", "training.images",
+                      "training.mixing"),
     "farm.batch": ("loaders.stores",),
     "farm.local": ("farm.batch",),
     "farm": (*LATENTS, "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders", "shapes", "farm.batch",
              "farm.local"),
-    "reproduction": (*LATENTS, *DATASETS, "metrics", *TRAINING, "training.experiments", "training.report", "farm"),
-    "looking": (*LATENTS, "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders", "shapes", "farm"),
+    # tables are run on published data too, which are generated, or whose import or download is told
+    "reproduction": (*LATENTS, *DATASETS, "loaders.layouts", "metrics", *TRAINING, "training.experiments",
+                     "training.report", "sprites", "downloads", "farm"),
+    "looking": (*LATENTS, "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders", "loaders.datasets",
+                "loaders.exports", "loaders.layouts", "sprites", "downloads", "shapes", "farm"),
     "bench": tuple(name for name in EVERYTHING if name != "bench"),
     "commands": EVERYTHING,
     "": (*EVERYTHING, "commands"),
+    # as a user's own scene: the public names alone
+    "examples": ("",),
 }  # fmt: skip
 
 # folder → packages that no line of it may import, at any depth of the code
@@ -81,14 +106,18 @@ NEVER = {
     "loaders.folders": {"bpy", "torch"},
     "loaders.pairs": {"bpy", "torch", "h5py"},
     "loaders.datasets": {"bpy"},
+    "loaders.exports": {"bpy", "torch"},
     "loaders.layouts": {"bpy"},
     "loaders.batches": {"bpy"},
     "metrics": {"torch", "bpy", "h5py"},
+    "downloads": {"bpy", "torch", "h5py"},
     "shapes": {"bpy", "torch", "h5py"},
+    "sprites": {"bpy", "torch", "h5py", "scipy"},
     **{name: {"bpy"} for name in MAY_IMPORT if name.startswith("training.")},
 }
 
-FLAT = {"commands", "metrics", "shapes", "bench", "blender_scenes", "", "latents"}  # their listing is their index
+# their listing is their index
+FLAT = {"commands", "metrics", "shapes", "bench", "blender_scenes", "", "latents", "examples"}
 
 # what goes to the maths library, whose last bits differ between machines
 LIBM = {"sin", "cos", "tan", "arctan2", "exp", "exp2", "expm1", "log", "log2", "log1p", "power", "float_power", "cbrt"}
@@ -183,7 +212,10 @@ def test_packages_that_a_folder_does_without(folder: str) -> None:
 
 def test_exact_latents_use_no_maths_library() -> None:
     files = [file for module, file in modules().items() if module.startswith("latents.exact.")]
-    files += [modules()["latents.worlds"], modules()["latents.draws"]]
+    files += [
+        modules()[f"latents.{name}"]
+        for name in ("worlds", "draws", "sequence_draws", "steps", "next_frame", "environments", "view_draws")
+    ]
     for file in files:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "np":
@@ -194,6 +226,12 @@ def test_folders_hold_3_to_12_files() -> None:
     for folder in set(MAY_IMPORT) - FLAT:
         count = sum(folder_of(module) == folder for module in modules()) - 1  # without its __init__
         assert 3 <= count <= 12, f"{folder} holds {count} files"
+
+
+def test_no_two_test_files_share_a_name() -> None:
+    """Pytest imports a test file by its name alone."""
+    names = [path.name for path in (TOP / "tests").rglob("test_*.py")]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
 
 
 def test_every_folder_says_what_it_holds() -> None:

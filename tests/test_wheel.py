@@ -17,6 +17,7 @@ PACKAGES = {"ident3d": "ident3d", **{name: f"ident3d/{name}" for name in ("blend
 DATA = (
     "ident3d/latents/exact/causal3dident.toml", "ident3d/py.typed", "ident3d/shapes/sources.toml",
     "training/report/report.html",
+    *(path.relative_to(TOP).as_posix() for path in (TOP / "training/explorer/web").iterdir()),
 )  # fmt: skip
 
 

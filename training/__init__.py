@@ -1,4 +1,4 @@
-"""Encoders, losses and the trainer: eight folders, from the loop's parts up to reports.
+"""Encoders, losses and the trainers, from the parts of a loop up to reports and lists of runs.
 
 Imported by reproduction, bench and the commands. It imports loaders, latents and metrics; no bpy.
 Start at images/train.py; losses, encoders and views serve a researcher's own loop.

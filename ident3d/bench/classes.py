@@ -11,7 +11,7 @@ from ident3d.latents.exact.names import CLASSES
 from ident3d.latents.exact.streams import noise_seed
 from ident3d.progress import progress_bar
 from ident3d.shapes.cache import load_mesh
-from ident3d.shapes.rendering import MADE_IN_CODE, add_meshes, mesh_hashes
+from ident3d.shapes.rendering import MADE_IN_CODE, load_meshes, mesh_hashes
 
 
 @dataclass(frozen=True)
@@ -46,19 +46,20 @@ def bench_classes(
     """
     require_bpy()
     from ident3d.blender_scenes.studio import Studio
+    from ident3d.blender_scenes.three_d_ident import ThreeDIdent
 
     world = World("causal3dident")
     scene_latents = world.to_scene(draw(world, seed=0, split="test", start=0, count=images).raw)
     seconds = dict.fromkeys(CLASSES, 0.0)
     total = (images + 1) * len(CLASSES)
     # Class by class for each row, so that slow drifts of the machine reach all classes alike.
-    with Studio(size=size, quality=quality) as studio, progress_bar(total, "images", show=show_progress) as bar:
-        add_meshes(studio, mesh_hashes(CLASSES))
+    scene = ThreeDIdent(world, meshes=load_meshes(mesh_hashes(CLASSES)))
+    with Studio(scene, size=size, quality=quality) as studio, progress_bar(total, "images", show=show_progress) as bar:
         # The first latents are rendered twice, once to warm up.
         for i, row in enumerate([scene_latents[0], *scene_latents]):
             for name in CLASSES:
                 start = time.process_time()
-                studio.render(row, seed=noise_seed(0, "test", i), mesh=name)
+                studio.render(row, seed=noise_seed(0, "test", i), class_name=name)
                 seconds[name] += time.process_time() - start if i else 0.0
                 bar.update(1)
     base = seconds[MADE_IN_CODE]

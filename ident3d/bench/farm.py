@@ -6,21 +6,22 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
 
 from ident3d.bench.measure import Column, Shown, columns_of, in_own_process, table
 from ident3d.bench.processes import cpu_seconds, resident_mib, served
+from ident3d.blender_scenes.scene_files import SceneFile, keep
 from ident3d.errors import UserError
 from ident3d.farm.cluster import Cluster
 from ident3d.farm.connect import connected
-from ident3d.farm.recipe import THREE_D_IDENT, Recipe
+from ident3d.farm.recipe import THREE_D_IDENT, Recipe, source_of_recipe
 from ident3d.farm.render_shard import render_shard
 from ident3d.farm.shard_jobs import ImagesDone, JobFailed, run_jobs
-from ident3d.loaders.folders.folder import read_description
 from ident3d.loaders.folders.lifecycle import begin, plan
-from ident3d.loaders.format.latents_source import drawn
+from ident3d.loaders.format.description import read_description
 from ident3d.machine import cores
 from ident3d.progress import progress_bar
 
@@ -97,14 +98,15 @@ def measure_farm(recipe: Recipe, workers: int, images: int, cluster: Cluster, el
     times: list[float] = []
     cpu: list[float] = []
     with TemporaryDirectory() as scratch, progress_bar(total, "images") as bar, connected(cluster, workers) as client:
-        settings = recipe.settings(drawn(recipe.seed, recipe.split))
+        settings = recipe.settings(source_of_recipe(recipe))
         description = begin(Path(scratch), settings, total, shard_images(images))
         # The rate is that of a full farm, so nothing is handed out before all workers are there.
         client.wait_for_workers(workers)
         pids = client.run(os.getpid).values()
 
         jobs = plan(description, [])
-        for event in run_jobs(client, jobs, Path(scratch), settings, threads=1, report_seconds=0):
+        folder, files = Path(scratch), recipe.scene_files
+        for event in run_jobs(client, jobs, folder, settings, threads=1, report_seconds=0, files=files):
             match event:
                 case JobFailed(_, reason):
                     raise UserError(f"The farm failed: {reason}")
@@ -128,18 +130,22 @@ def alone(recipe: Recipe, workers: int, images: int) -> FarmRun:
     """Render in plain processes, each with its own dataset: the most that a farm can reach."""
     with TemporaryDirectory() as scratch:
         folders = [Path(scratch) / str(number) for number in range(workers)]
-        settings = recipe.settings(drawn(recipe.seed, recipe.split))
+        settings = recipe.settings(source_of_recipe(recipe))
         for folder in folders:
             begin(folder, settings, images, shard_images(images))
         # Each thread waits for a process of its own.
         with ThreadPoolExecutor(workers) as pool:
-            seconds, cpu, start = zip(*pool.map(partial(in_own_process, render_alone), folders), strict=True)
+            seconds, cpu, start = zip(
+                *pool.map(partial(in_own_process, render_alone), folders, repeat(recipe.scene_files)),
+                strict=True,
+            )
     rate, used = sum((images - 1) / each for each in seconds), sum(cpu) / workers / (images - 1)
     return FarmRun("plain processes", workers, workers * images, rate, used, max(start), ())
 
 
-def render_alone(folder: Path) -> tuple[float, float, float]:
+def render_alone(folder: Path, files: tuple[SceneFile, ...] = ()) -> tuple[float, float, float]:
     """Render a dataset here; return clock and CPU seconds from the first image to the last, and clock to the first."""
+    keep(files)
     begun, description = time.perf_counter(), read_description(folder)
     times: list[tuple[float, float]] = []
 

@@ -115,7 +115,7 @@ def as_the_papers_do(path: str, pictures: Path, batch: int) -> Iterator[list[Any
     import torch
     from PIL import Image
 
-    from ident3d.loaders.datasets.pair_dataset import world_conditional
+    from ident3d.latents.world_conditional import world_conditional
 
     # One thread, as for all variants.
     faiss.omp_set_num_threads(1)

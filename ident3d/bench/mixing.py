@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ident3d.bench.losses import naive_delta, naive_sphere
+from ident3d.bench.losses import Loss, naive_delta, naive_sphere
 from ident3d.bench.measure import Column, least_cpu_seconds, table
 from ident3d.errors import UserError
 from ident3d.memory import keep_memory
@@ -18,7 +18,6 @@ from ident3d.training.mixing.train import MixingRun, build, one_step, optimiser_
 
 CPU = torch.device("cpu")
 WARM_UP = 1
-Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def products(z: Tensor, z_tilde: Tensor) -> Tensor:
@@ -90,12 +89,12 @@ def bench_mixing(
     with torch_threads(threads), progress_bar(len(CASES), "models") as bar:
         for name, (change, loss) in CASES.items():
             settings = MixingSettings(**{"batch": batch, "dim": dim, "encoder": encoder, "steps": 1, **change})  # type: ignore[arg-type]
-            cases[name] = measured(settings, loss, steps)
+            cases[name] = measure_case(settings, loss, steps)
             bar.update()
     return MixingBench(batch, dim, threads, encoder, cases)
 
 
-def measured(settings: MixingSettings, plain: Loss, steps: int) -> Case:
+def measure_case(settings: MixingSettings, plain: Loss, steps: int) -> Case:
     """Measure a case; every part is built anew, so that none has warmed another up."""
     work = build(settings, CPU)
     s = work.settings
@@ -112,7 +111,7 @@ def measured(settings: MixingSettings, plain: Loss, steps: int) -> Case:
 
 
 def plain_loop(work: MixingRun, loss: Loss) -> Callable[[int], object]:
-    """A step as it is usually written: two passes, all differences of all pairs, Adam parameter by parameter."""
+    """Return a step as it is usually written: two passes, all differences, Adam parameter by parameter."""
     optimiser = torch.optim.Adam(work.encoder.parameters(), lr=work.settings.lr, foreach=False)
 
     def step(number: int) -> None:
@@ -132,7 +131,7 @@ def our_loop(settings: MixingSettings) -> Callable[[int], object]:
 
 
 def encoder_pass(settings: MixingSettings) -> Callable[[int], object]:
-    """The encoder there and back on both views."""
+    """Return a step of the encoder alone, there and back on both views."""
     work = build(settings, CPU)
     # Mixing is left out: both loops do it, and it has no gradient.
     x = work.observed(torch.cat(work.sampler.draw(settings.batch, torch.Generator().manual_seed(0))))
@@ -140,7 +139,7 @@ def encoder_pass(settings: MixingSettings) -> Callable[[int], object]:
 
 
 def loss_pass(settings: MixingSettings) -> Callable[[int], object]:
-    """The loss there and back on codes of both views."""
+    """Return a step of the loss alone, there and back on codes of both views."""
     work = build(settings, CPU)
     latents = work.sampler.draw(settings.batch, torch.Generator().manual_seed(0))
     codes = [work.encoded(work.observed(z)).detach().requires_grad_() for z in latents]

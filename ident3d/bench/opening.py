@@ -14,10 +14,10 @@ from ident3d.bench.measure import Shown, in_own_process, table
 from ident3d.bench.memory import MB, high_water_bytes, resident_bytes
 from ident3d.latents.draws import draw
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders.folder import SHARDS
-from ident3d.loaders.folders.lifecycle import begin, default_shard_size, finish
+from ident3d.loaders.folders.lifecycle import begin, finish
+from ident3d.loaders.format.description import SHARDS, default_shard_size
 from ident3d.loaders.format.files import sha256
-from ident3d.loaders.format.latents_source import drawn, scene_of
+from ident3d.loaders.format.latents_source import source_of_seed, world_of
 from ident3d.loaders.format.manifest import entry_of, shard_name
 from ident3d.loaders.format.shard import Shard, encode_shard
 from ident3d.progress import progress_bar
@@ -78,10 +78,10 @@ def make_large(data: ImageDataset, images: int, path: Path) -> None:
     """
     size = default_shard_size(data.size)
     count = min(size, images)
-    settings = data.parts[0].folder.description.settings | {"source": drawn(0, "train")}
+    settings = data.parts[0].folder.description.settings | {"source": source_of_seed(0, "train")}
     # A few pictures are repeated: what they show changes neither sizes nor times by much.
     pictures = data.images(np.arange(count) % min(len(data), 64))
-    world = scene_of(settings)
+    world = world_of(settings)
     latents = draw(world, seed=0, split="train", start=0, count=images)
     shards = -(-images // size)
     description = begin(path, settings, images)

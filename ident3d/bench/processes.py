@@ -28,7 +28,7 @@ class Served:
 
 @contextmanager
 def served(workers: int) -> Iterator[Served]:
-    """``dask scheduler`` and so many ``dask worker``s, started as in docs/how-to/cluster.md, on loopback."""
+    """Run ``dask scheduler`` and so many ``dask worker``s on loopback, as docs/how-to/cluster.md starts them."""
     with TemporaryDirectory() as folder:
         # The scheduler chooses a free port and writes its address to this file.
         file = Path(folder) / "scheduler.json"

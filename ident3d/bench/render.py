@@ -13,7 +13,10 @@ from PIL import Image
 from ident3d.bench.measure import Shown, table
 from ident3d.errors import UserError, check_known
 from ident3d.farm.bpy_libraries import require_bpy
+from ident3d.farm.recipe import PLAIN_WORLD, Recipe
+from ident3d.farm.scenes import scene_of
 from ident3d.latents import World, draw
+from ident3d.latents.worlds import AnyWorld
 from ident3d.loaders.format.latents_source import read_npy
 from ident3d.progress import progress_bar
 
@@ -54,9 +57,8 @@ def psnr(image: NDArray[np.uint8], truth: NDArray[np.uint8]) -> float:
     return float(10 * np.log10(255**2 / error)) if error else float("inf")
 
 
-def fixed_scenes(count: int) -> NDArray[np.float32]:
+def fixed_scenes(count: int, world: AnyWorld = PLAIN_WORLD) -> NDArray[np.float32]:
     """Return the benchmark's scene latents: the first test images of seed 0."""
-    world = World()
     return world.to_scene(draw(world, seed=0, split="test", start=0, count=count).raw)
 
 
@@ -76,13 +78,14 @@ def given_pictures(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]
 
 
 def render_all(
-    quality: str, scene_latents: NDArray[np.float32], *, size: int, seed: int
+    quality: str, scene_latents: NDArray[np.float32], *, size: int, seed: int, world: AnyWorld = PLAIN_WORLD
 ) -> tuple[NDArray[np.uint8], float]:
     """Render with one thread; return the images and the CPU seconds of one, the first not counted."""
     from ident3d.blender_scenes.studio import Studio
 
     images = np.empty((len(scene_latents), size, size, 3), np.uint8)
-    with Studio(size=size, quality=quality) as studio, progress_bar(len(images), f"{quality} images") as bar:
+    scene = scene_of(Recipe(world).settings({}))
+    with Studio(scene, size=size, quality=quality) as studio, progress_bar(len(images), f"{quality} images") as bar:
         started = 0.0
         for i, latents in enumerate(scene_latents):
             images[i] = studio.render(latents, seed=seed + i)
@@ -99,11 +102,13 @@ def bench_render(
     qualities: Sequence[str] = (BASELINE, "standard", "draft"),
     size: int = 224,
     truth: NDArray[np.uint8] | None = None,
+    world: AnyWorld = PLAIN_WORLD,
 ) -> RenderBench:
     """Render the scenes in every preset and compare them with 1024 samples, without denoising, under other noise seeds.
 
     `scenes` is a number of the benchmark's own scenes or scene latents (N, 10); `truth` gives their true images
-    (N, size, size, 3) if they exist already, which saves the most expensive half of the run.
+    (N, size, size, 3) if they exist already, which saves the most expensive half of the run. `world` is what is
+    rendered: 3DIdent, or a scene of a user's own, as `load_scene` returns it.
     """
     require_bpy()
     from ident3d.blender_scenes.blender import bpy
@@ -113,18 +118,21 @@ def bench_render(
         check_known("quality", quality, QUALITIES)
     if isinstance(scenes, int) and scenes < 2:
         raise UserError(f"The presets are compared on at least two scenes, not {scenes}.")
-    latents = fixed_scenes(scenes) if isinstance(scenes, int) else np.asarray(scenes, np.float32)
+    if world.drawn_classes:
+        raise UserError(f"The presets are compared on scenes without classes, which {world.title} has.")
+    latents = fixed_scenes(scenes, world) if isinstance(scenes, int) else np.asarray(scenes, np.float32)
     if latents.ndim != 2 or len(latents) < 2:
-        raise UserError(f"The scenes must be latents of shape (N, 10) with N at least 2, not {latents.shape}.")
+        count = len(world.factors.factors if isinstance(world, World) else world.factors)
+        raise UserError(f"The scenes must be latents of shape (N, {count}) with N at least 2, not {latents.shape}.")
     # Images of 1024 samples take longer than all presets together, so given ones are used if there are any.
     if truth is None:
-        truth, _ = render_all(TRUTH, latents, size=size, seed=TRUTH_SEED)
+        truth, _ = render_all(TRUTH, latents, size=size, seed=TRUTH_SEED, world=world)
     if truth.shape != (len(latents), size, size, 3):
         raise UserError(f"The truth must be of shape {(len(latents), size, size, 3)}, not {truth.shape}.")
     cost: dict[str, float] = {}
     errors: dict[str, list[float]] = {}
     for quality in qualities:
-        images, cost[quality] = render_all(quality, latents, size=size, seed=0)
+        images, cost[quality] = render_all(quality, latents, size=size, seed=0, world=world)
         errors[quality] = [psnr(image, true) for image, true in zip(images, truth, strict=True)]
     base = cost.get(BASELINE)
     presets = tuple(

@@ -24,9 +24,9 @@ from ident3d.farm.render_shard import render_shard
 from ident3d.farm.shard_jobs import run_jobs
 from ident3d.farm.worker import ShardDone
 from ident3d.loaders.folders.lifecycle import Job, begin, plan, target_description
-from ident3d.loaders.folders.output import writing
+from ident3d.loaders.folders.output import hold_output
 from ident3d.loaders.format import manifest
-from ident3d.loaders.format.latents_source import drawn
+from ident3d.loaders.format.latents_source import source_of_seed
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.progress import progress_bar
 
@@ -42,7 +42,7 @@ class Still:
     def __init__(self, settings: dict[str, Any], threads: int, gpu_index: int) -> None:
         self.picture = np.zeros((settings["size"], settings["size"], 3), np.uint8)
 
-    def render(self, scene_latents: NDArray[np.float32], *, seed: int, mesh: str) -> NDArray[np.uint8]:
+    def render(self, values: NDArray[np.float32], *, seed: int, class_name: str | None) -> NDArray[np.uint8]:
         time.sleep(1e-3)
         return self.picture
 
@@ -104,7 +104,7 @@ def bench_scale(
     with embedded_cluster(workers) as client:
         client.wait_for_workers(workers)
         ready = time.perf_counter() - begun
-    settings = Recipe(size=SIZE, quality="draft").settings(drawn(0, "train"))
+    settings = Recipe(size=SIZE, quality="draft").settings(source_of_seed(0, "train"))
     with TemporaryDirectory() as scratch, progress_bar(shards, "shards") as bar:
         folder = Path(scratch)
         description = begin(folder, settings, shards * images_per_shard, images_per_shard)
@@ -112,7 +112,7 @@ def bench_scale(
         jobs = plan(description, [])
         first = half(folder, settings, jobs, workers, shards // 2, bar.update)
         start = time.perf_counter()
-        with writing(folder) as output:
+        with hold_output(folder) as output:
             found = target_description(folder, settings, description.n, images_per_shard)
             description, entries = output.resume(*found)
         rest = plan(description, entries)
@@ -168,7 +168,7 @@ def cost_to_read(folder: Path) -> tuple[float, float]:
 
 
 def listing(shards: int) -> Listing:
-    """CPU time and memory of a manifest of so many shards, which are not there. It is read in a fresh process."""
+    """Measure a manifest of so many shards, which are not there. It is read in a fresh process."""
     rng, sums = np.random.default_rng(0), (4 * 10**8,) * 3
     entries = [
         ShardEntry(manifest.shard_name(k, shards), 64 * k, 64, rng.bytes(32).hex(), 1_800_000, sums, sums)
@@ -179,7 +179,9 @@ def listing(shards: int) -> Listing:
         write, _ = timed(lambda: manifest.write_entries(folder, entries))
         # Read in a fresh process, since this one still holds the entries that it wrote.
         read, mib = in_own_process(cost_to_read, folder)
-        description = begin(folder / "other", Recipe().settings(drawn(0, "train")), 64 * (shards + APPENDED), 64)
+        description = begin(
+            folder / "other", Recipe().settings(source_of_seed(0, "train")), 64 * (shards + APPENDED), 64
+        )
         planned, jobs = timed(lambda: plan(description, entries))
         start = time.process_time()
         for job in jobs:

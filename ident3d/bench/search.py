@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ident3d.bench.measure import Shown, least_cpu_seconds, table
 from ident3d.latents.draws import draw
+from ident3d.latents.world_conditional import world_conditional
 from ident3d.latents.worlds import World
-from ident3d.loaders.datasets.pair_dataset import world_conditional
-from ident3d.loaders.pairs.index_cache import build_index, load_index, stamped
+from ident3d.loaders.pairs.index_cache import build_index, load_index, stamp
 from ident3d.loaders.pairs.sampler import PairSampler
 from ident3d.loaders.pairs.search import IVF, IVF_NEEDS, SEARCHES, Neighbours
 
@@ -76,7 +76,7 @@ def measure_searches(images: int, scratch: Path) -> tuple[SearchCost, ...]:
             neighbours.build()
         build_seconds = time.perf_counter() - start
         if search == "ivf":
-            (scratch / "index").write_bytes(stamped(index))
+            (scratch / "index").write_bytes(stamp(index))
             start = time.perf_counter()
             load_index(scratch / "index")
             load_seconds = time.perf_counter() - start

@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from ident3d.cli import Commands
-from ident3d.commands.options import Sectioned, dataset_argument, option, options, recipe_of, recipe_options, show
+from ident3d.commands.options import Sectioned, dataset_argument, option, options, show
 from ident3d.commands.parameters import names, numbers
+from ident3d.commands.recipe_options import recipe_of, recipe_options
 
 
 # Each measurement is imported by its own command: some need bpy, others torch or FAISS.
@@ -55,7 +56,7 @@ def farm(worker_counts: tuple[int, ...], images_per_worker: int, compare: bool, 
 @dataset_argument
 @options(
     option("--batch", default=256),
-    option("--batches", default=8, help="Measured batches for each variant."),
+    option("--batches", default=8, help="Batches to measure for each line of the table."),
     option("--search-images", default=250_000, help="Latents to search among; 0 for no search."),
     option("--opening-images", default=250_000, help="Images of the dataset to open; 0 for none."),
     "--json",
@@ -103,7 +104,7 @@ def metrics(shrink: int, as_json: bool) -> None:
 @options(
     option("--batch", default=6144),
     option("--dim", default=10),
-    option("--encoder", default="papers"),
+    option("--encoder", default="papers", metavar="[papers|256x4|100,500x4,100]"),
     option("--steps", default=3),
     "--threads",
     "--json",
@@ -119,7 +120,27 @@ def mixing(as_json: bool, **given: Any) -> None:
 
 
 @bench.command()
+@dataset_argument
 @options(
+    option("--batch", default=256),
+    option("--batches", default=50, help="Batches to measure for each line of the table."),
+    "--json",
+)
+def pairs(directory: Path | str, as_json: bool, **given: Any) -> None:
+    """Measure the pair rules grid and time against a plain loop that makes one pair at a time.
+
+    DIR has a full grid of factors, or sequences. It is packed if it is not yet.
+    """
+    from ident3d.bench.pairs import bench_pairs
+
+    show(bench_pairs(directory, **given), as_json)
+
+
+@bench.command()
+@options(
+    option("--scene", default="3dident"),
+    "--factors",
+    "--mesh",
     option("--scenes", default=8, help="How many scenes to render in every preset."),
     option("--qualities", type=names(), default="reference,standard,draft", help="The presets to compare."),
     option("--size", default=224),
@@ -130,17 +151,26 @@ def mixing(as_json: bool, **given: Any) -> None:
     ),
     "--json",
 )
-def render(scenes: int, qualities: tuple[str, ...], size: int, pictures: Path | None, as_json: bool) -> None:
+def render(
+    scene: str, factors: Path | None, meshes: tuple[tuple[str, str], ...], scenes: int, qualities: tuple[str, ...],
+    size: int, pictures: Path | None, as_json: bool,
+) -> None:  # fmt: skip
     """Measure each quality preset's cost and error.
 
     The same scenes are rendered in every preset by one thread, and once with 1024 samples, without denoising and with
     other noise, as the truth. That takes some minutes: most of it is the truth and `reference`.
     """
     from ident3d.bench.render import bench_render, given_pictures
+    from ident3d.commands.recipe_options import own_scene_of
+    from ident3d.errors import UserError
+    from ident3d.latents.worlds import World
 
+    world = own_scene_of(scene, factors, meshes) or World(scene)
+    if pictures is not None and world != World():
+        raise UserError("--pictures are of 3dident; another scene is compared with 1024 samples.")
     # Pictures come with the truth, which saves its rendering.
     if pictures is None:
-        show(bench_render(scenes=scenes, qualities=qualities, size=size), as_json)
+        show(bench_render(scenes=scenes, qualities=qualities, size=size, world=world), as_json)
         return
     latents, truth = given_pictures(pictures)
     show(bench_render(scenes=latents, qualities=qualities, size=truth.shape[1], truth=truth), as_json)
@@ -180,7 +210,11 @@ def shards(directory: Path | str, images: int, as_json: bool) -> None:
     option("--batch", default=64),
     option("--steps", default=6),
     "--threads",
-    option("--encoder", default="resnet18"),
+    option(
+        "--encoder",
+        default="resnet18",
+        metavar="[conv|higgins|locatello|resnet18|resnet34|resnet50|package.module:name]",
+    ),
     "--json",
 )
 def train(directory: Path | str, as_json: bool, **given: Any) -> None:

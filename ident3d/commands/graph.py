@@ -9,13 +9,19 @@ from ident3d.commands.options import option, options, print_warnings
 
 @click.command()
 @options(
+    option("--scene", default="causal3dident"),
+    "--factors",
+    "--mesh",
     "--graph",
     "--do",
     option("--out", default=Path("graph.png")),
-    option("--toml", is_flag=True, help="Print the published graph as a TOML file to start from, and draw nothing."),
+    option("--toml", is_flag=True, help="Print a graph as a TOML file to start from, and draw nothing."),
 )
-def graph(graph: Path | None, interventions: tuple[str, ...], out: Path, toml: bool) -> None:
-    """Draw the causal graph of Causal-3DIdent, or a user's own.
+def graph(
+    scene: str, factors: Path | None, meshes: tuple[tuple[str, str], ...], graph: Path | None,
+    interventions: tuple[str, ...], out: Path, toml: bool,
+) -> None:  # fmt: skip
+    """Draw the causal graph of Causal-3DIdent, or a user's own, also over the factors of a user's own scene.
 
     The ending of --out names the picture's format.
 
@@ -24,14 +30,25 @@ def graph(graph: Path | None, interventions: tuple[str, ...], out: Path, toml: b
       ident3d graph --do spotlight_hue=0.5           after an intervention
       ident3d graph --toml > own.toml                the published graph as a file to start from
       ident3d graph --graph own.toml --out own.svg   a graph of your own
+      ident3d graph --scene mine.py:Lamp --toml      of your own scene, every factor by itself
+      ident3d graph --scene mine.py:Lamp --graph lamp.toml --do shape=cube
     """
+    from ident3d.commands.recipe_options import own_scene_of
+    from ident3d.errors import UserError
     from ident3d.latents.exact.causal import published_text
     from ident3d.latents.exact.names import assignments
+    from ident3d.latents.own_graph import empty_text
     from ident3d.looking.causal_graph import graph as draw
 
+    own = own_scene_of(scene, factors, meshes, graph, interventions)
+    if own is None and scene != "causal3dident":
+        raise UserError(f"The scene {scene} has no causal graph; causal3dident has one, and scenes of your own may.")
     if toml:
-        click.echo(published_text(), nl=False)
+        click.echo(empty_text(own.factors) if own else published_text(), nl=False)
         return
     with print_warnings():
-        draw(graph, out=out, do=assignments(interventions))
+        if own:
+            draw(out=out, scene=own)
+        else:
+            draw(graph, out=out, do=assignments(interventions))
     click.echo(f"Wrote {out}.")

@@ -14,10 +14,9 @@ from ident3d.commands.options import confirmed, option, options, show
         "--from",
         "directory",
         type=click.Path(path_type=Path, exists=True, file_okay=False),
-        help="Take files from here: the archives, files out of them, or your own, such as Hare.obj (up +z, facing +x).",
     ),
     "--classes",
-    option("--accept-terms", is_flag=True, help="Accept the meshes' terms without being asked."),
+    "--accept-terms",
     "--out",
     "--json",
 )

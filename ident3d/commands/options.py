@@ -7,14 +7,30 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from ident3d.commands.parameters import FILE, FOLDER, StoreOrPath, names, numbers
+from ident3d.commands.parameters import (
+    FILE,
+    FOLDER,
+    Listed,
+    StoreOrPath,
+    as_list,
+    assignment,
+    names,
+    number_or,
+    numbers,
+)
 from ident3d.machine import untried
 
+if TYPE_CHECKING:
+    from ident3d.training.images.settings import TrainSettings
+    from ident3d.training.mixing.settings import MixingSettings
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+Settings = TypeVar("Settings", bound="TrainSettings | MixingSettings")
 
 
 # first name of an option -> all its names, and its settings. A command may change the default and how that is shown.
@@ -26,10 +42,14 @@ def share(*names: str, **settings: Any) -> None:
 
 
 def option(*names: str, **settings: Any) -> Decorator:
-    """A click option that shows its default; what SHARED says of its name need not be said again."""
+    """Return a click option that shows its default; what SHARED says of its name need not be said again."""
     shared_names, shared = SHARED.get(names[0], (names, {}))
+    settings = {"show_default": True} | shared | settings
+    # An option that says itself what its repetition means, as --lambda does, is left as it is.
+    if isinstance(settings.get("type"), Listed) and "multiple" not in settings:
+        settings |= as_list(**settings)
     # A command may give the option another parameter name, by naming it after the option.
-    return click.option(*(names if names[1:] else shared_names), **{"show_default": True} | shared | settings)
+    return click.option(*(names if names[1:] else shared_names), **settings)
 
 
 def options(*given: str | Decorator, section: str = "Options") -> Decorator:
@@ -67,15 +87,31 @@ class Sectioned(click.Command):
 share("--root", type=FOLDER, show_default="$IDENT3D_DATA, else ./data", help="Folder that holds datasets and runs.")
 share("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 share("--out", type=click.Path(path_type=Path), help="Where to write the result.")
+share("--from",
+      help="Take published files from here; for import repeatable. For sprites it is the table of transitions, or a "
+           "folder of KITTI Masks; for meshes it is a folder of archives, of files out "
+           "of them, or of your own, such as Hare.obj (up +z, facing +x).")
+share("--accept-terms", is_flag=True, help="Accept the terms of what is fetched without being asked.")
 share("--seed", default=0, help="Seed of every random draw.")
-share("--seeds", type=numbers(int), help="Seeds, separated by commas.")
+share("--seeds", type=numbers(int), help="Seeds.")
 share("--n", type=int, help="Number of images.")
 share("--workers", type=int, show_default="one per core", help="Number of worker processes.")
-share("--shard-size", type=int, show_default="64, fewer for large images", help="Images in a shard file.")
+share("--where", multiple=True, metavar="FACTOR=VALUES",
+      type=assignment("shape=square", lambda text: tuple(map(str.strip, text.split(",")))),
+      help="Keep these values of a factor, separated by commas; repeatable.")
+share("--shard-size", type=int, show_default="64, fewer for large images; of sprites 1,024",
+      help="Images in a shard file.")
 
 # what an image looks like, and how its latents are drawn
-share("--scene", default="3dident", help="Scene to render: 3dident, 3dident-periodic or causal3dident.")
-share("--split", default="train", help="Split: train or test; they share no image.")
+share("--scene", default="3dident",
+      help="Scene to render: 3dident, 3dident-periodic, causal3dident, an example (examples:Objects, examples:Camera), "
+           "or your own, a Python file and a class in it, as in mine.py:Lamp, or a .blend with --factors.")
+share("--factors", type=FILE,
+      help="With a .blend as --scene: the TOML file that maps its factors to data paths, such as desk.toml.")
+share("--mesh", "meshes", multiple=True, metavar="NAME=FILE", type=assignment("Cup=cup.stl", str),
+      help="A mesh for a scene of your own, an .obj, .ply or .stl file: `self.mesh(NAME)` in Python, or a mesh that "
+           "--factors names; repeatable.")
+share("--split", default="train", help="Split: train or test; rendered ones share no image.")
 share("--size", type=int, help="Side of the square images in pixels.")
 share("--quality", default="standard", help="Preset: reference (slow), standard, draft or truth.")
 share("--material", default="rubber", help="Material of object and ground: rubber or metal.")
@@ -85,59 +121,87 @@ share("--angle-range", type=float, show_default="the scene's own: π/2", help="H
 share("--hue-range", type=float, show_default="the scene's own: π/2", help="Half width of the hues in radians.")
 share("--fix", "fixes", multiple=True, metavar="LATENT=VALUE",
       help="Hold a latent or group (position, rotation, hue) at a raw value from -1 to 1, in scenes without a causal "
-           "graph; repeatable.")
+           "graph; in a scene of your own, a factor at a raw value or at one of its names; repeatable.")
 share("--do", "interventions", multiple=True, metavar="NAME=VALUE",
       help="Intervene on the causal graph: a latent at a raw value, class=Hare, or a latent drawn anew, as in "
-           "'x ~ normal(0.2, 0.3)'; repeatable.")
-share("--classes", type=names(), show_default="all",
-      help="Only these classes of the causal scene, separated by commas.")
-share("--graph", type=FILE, show_default="the published graph",
-      help="Causal graph to use instead, a TOML file; `ident3d graph --toml` prints one to start from.")
+           "'x ~ normal(0.2, 0.3)'; in a scene of your own, a factor at a raw value, a name, or drawn; repeatable.")
+share("--classes", type=names(), show_default="all", help="Only these classes of the causal scene.")
+share("--graph", type=FILE, show_default="the published graph; of your own scene none",
+      help="Causal graph to use instead, a TOML file, also over the factors of your own scene; `ident3d graph --toml` "
+           "prints one to start from.")
+share("--sequence", "length", type=int, metavar="FRAMES",
+      help="Render sequences of so many frames: the first is drawn as images are, each next from --cond around the one "
+           "before. 2 gives exact pairs.")
+share("--views", type=int,
+      help="Number of views. To render: images of each z, of which --private latents are redrawn. To diagnose: views "
+           "of each of 50 images, whose codes show the conditional.")
+share("--private", type=names(), default=(), show_default="none",
+      help="With --views, the latents or groups that each view draws anew, from the marginal or from --cond; the "
+           "others are shared.")
+share("--cameras", type=names(), default=(), show_default="the scene's own",
+      help="The camera of each view, by name: front, right, back or left of 3dident and causal3dident; those that a "
+           "scene of your own lists, or that are in the .blend.")
+share("--environment", "environments", multiple=True, metavar="NAME:DO",
+      help="An environment: its name and what is set or drawn anew in it, as in 'right:y=0.5; z~normal(0.2, 0.3)', or "
+           "'plain:' for nothing; or a .toml file of several. Images take them in turn; repeatable.")
+share("--switch", type=float, show_default="0",
+      help="Probability that a categorical factor takes another value in the next frame.")
+share("--transition", type=FILE,
+      help="Rules of single factors, a TOML file: a linear mean of the last frame's factors, a width, interventions.")
 share("--render-device", "device", default="cpu",
       help=f"Blender renders on: cpu, cuda, optix, hip, metal or auto{untried('GPU rendering')}.")
-share("--latents", type=FILE,
-      help="Latents, a .npy file with one row per sample; for render: raw ones, with the class as a last column.")
+share("--licence", help="Licence of the data, for the card, such as cc-by-4.0.")
+share("--citation", help="What to cite, for the card.")
+share("--latents", type=FILE, help="Latents, a .npy file with one row per sample.")
 
-share("--names", type=names(), help="Names of the latents, separated by commas.")
+share("--names", type=names(), help="Names of the latents.")
 share("--class-file", type=FILE, help="Class of each sample, a .npy file of one number or name each.")
 
 # which image goes with which
-share("--cond", default="normal",
-      help="Conditional p(z̃ | z): normal, laplace, gennorm; vmf and (not train) rejected_normal on spheres; "
-           "pairs also takes uniform, train augment.")
+share("--cond", default="normal", help="Conditional p(z̃ | z), the distribution of a positive around its anchor.")
 share("--cond-p", type=float, show_default="3", help="Power p of the conditional gennorm.")
-share("--sigma", help="Width of the conditional; in train κ of vmf is 1/σ, in pairs `none` is no width.")
+share("--sigma", help="Width σ of the conditional.")
 share("--kappa", type=float, help="Concentration κ of the conditional vmf.")
 share("--lambda", metavar="Λ",
-      help="Precision Λ of the conditional, in train 1/σ²; train and mixing also take one per latent or half (5,25) "
-           "and, repeated, two conditionals (mixing: several).")
+      help="Precision Λ of the conditional, instead of its width: one number, or several separated by commas; "
+           "repeatable.")
 share("--hard-lambda", metavar="Λ", type=numbers(), default=(),
-      help="Precision Λ with which each anchor's hard negatives are drawn around it.")
-share("--only", multiple=True, metavar="LATENT", show_default="all",
-      help="Latent or group that changes within a pair; repeatable.")
+      help="Precision Λ of hard negatives, which are drawn around each anchor: one number for all latents, or several.")
+share("--only", type=names(), default=(), show_default="all",
+      help="Only these latents or groups change within a pair.")
 share("--same-class", is_flag=True, help="Keep each pair within one class.")
+share("--environments", metavar="[within|across]",
+      help="Take both images of a pair within one environment, or across two.")
+share("--rule", default=None, show_default="view or time for views or sequences, else nearest",
+      help="Pair rule: nearest (to a draw from --cond), grid (looked up on a full grid of factors), time (a later "
+           "frame of the same sequence) or view (another view of the same z).")
+share("--grid", default="lap",
+      help="What changes with --rule grid: lap (all ordered factors, mostly a little), lap-rejecting, uni (1 to all "
+           "but one factor, to any other value), or redraw (1 or several, to any value, also the old one).")
+share("--rate", type=number_or("drawn"), default="1",
+      help="Rate of the grid lap: the weight of i steps among n values is exp(-i rate / ln n); `drawn` draws it from 1 "
+           "to 10 for each pair.")
+share("--max-lag", default=1, help="With --rule time, how many frames later the positive is at most.")
 share("--search", default="exact",
-      help=f"Pair search: exact (k-d tree), flat (FAISS) or ivf (the papers' index){untried('FAISS on GPUs')}.")
+      help="Pair search: exact (k-d tree), ivf (the papers' index) or flat, FAISS' exact index"
+           f"{untried('FAISS on GPUs')}.")
+
+share("--augment", default="simclr",
+      help="Augmentations: simclr, crop-small, crop-medium, crop-large, colour, blur, rotation, joined by +; for "
+           "training also none, with --loss betavae.")
 
 # the encoder and its output space
-share("--encoder",
-      help="Encoder: conv (small images), resnet18, 34, 50, with +flat or +small-stem (images); papers or widths such "
-           "as 256x4 (mixing); or your own, package.module:name.")
-share("--space", show_default="fits latents and loss",
-      help="Output space: box, sphere, unbounded (supervised), or box*sphere (periodic latents).")
-share("--dim", type=int, help="Number of codes; in mixing also of latents.")
-share("--bound",
-      help="Bound of the box at the start, in each dimension; train also takes `auto` (estimated from the pairs), "
-           "mixing `match` (the best scale).")
+share("--encoder", help="Encoder, by name.")
+share("--space", show_default="fits latents and loss", help="Output space, where codes live.")
+share("--dim", type=int, help="Number of codes.")
+share("--bound", help="Bound of the box at the start, in each dimension.")
 share("--radius", default=1.0, help="Radius of the sphere at the start.")
 share("--learnable/--fixed", default=None, show_default="learnable for boxes, fixed for spheres",
       help="Whether to train bound and radius.")
-share("--dtype",
-      help=f"Number format of the encoder: fp32, bf16; train also takes auto (measured) and fp16{untried('fp16')}.")
+share("--dtype", help="Number format of the encoder.")
 
 # the loss
-share("--loss", show_default="fits the output space",
-      help="Loss: delta, infonce (sphere), simclr, au, aninfonce, or your own as package.module:name.")
+share("--loss", show_default="fits the output space", help="Loss, by name.")
 share("--model-p", type=float, show_default="2", help="Power p of the loss delta: 1 fits Laplace, 2 normal pairs.")
 share("--tau", default=1.0, help="Temperature of the loss.")
 share("--alpha", default=0.5, help="Share of uniformity in the loss au.")
@@ -147,10 +211,11 @@ share("--supervised", is_flag=True, help="Learn the latents themselves, by mean 
 LOSS = ("--loss", "--model-p", "--tau", "--alpha", "--negatives", "--supervised")
 
 # the optimiser
-share("--batch", type=int, help="Pairs in a step, over all processes.")
+share("--batch", type=int, help="Pairs in a batch.")
 share("--steps", type=int, help="Number of training steps.")
 share("--lr", default=1e-4, help="Learning rate of Adam.")
 share("--space-lr", type=float, show_default="--lr", help="Learning rate of bound and radius.")
+share("--lambda-lr", type=float, show_default="0.001", help="Learning rate of the loss's Λ.")
 share("--schedule", default="constant", help="Learning rate over time: constant, onecycle or cosine.")
 
 # a run
@@ -161,9 +226,9 @@ share("--log-every", type=int, help="Steps between lines of the log.")
 share("--resume", is_flag=True, help="Continue where the same command stopped.")
 share("--allow-same", is_flag=True,
       help="Allow a test set to be trained on, or training images to be scored on; the result is labelled.")
-share("--metrics", type=names("default", "all"), default="default",
-      help="Scores: default, all, or names separated by commas.")
-
+share("--data", type=StoreOrPath(), show_default="the matching test set",
+      help="With a run: dataset folder whose images are scored or shown.")
+share("--metrics", type=names("default", "all"), default="default", help="Scores.")
 share("--plot", type=FILE, help="Write a picture of the scores here: a .png, .pdf or .svg file.")
 
 # benchmarks
@@ -171,11 +236,6 @@ share("--threads", default=1, help="Threads that torch may use.")
 share("--repeats", default=3, help="Repeats of each measurement; the fastest counts.")
 # fmt: on
 
-recipe_options = options(
-    "--scene", "--split", "--seed", option("--size", default=224), "--quality", "--material", "--hues",
-    "--position-range", "--angle-range", "--hue-range", "--fix", "--do", "--classes", "--graph", "--render-device",
-    section="Images and their latents",
-)  # fmt: skip
 dataset_argument = click.argument("directory", metavar="DIR", type=StoreOrPath())
 run_argument = click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 
@@ -217,7 +277,7 @@ def print_warnings() -> Iterator[None]:
     def echo(message: Warning | str, *_: Any, **__: Any) -> None:
         click.echo(f"Note: {message}", err=True)
 
-    # Catch_warnings puts showwarning back as well.
+    # showwarning is put back as well, at the end of the block.
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = echo
@@ -225,32 +285,20 @@ def print_warnings() -> Iterator[None]:
 
 
 def next_to(directory: Path | str, ending: str) -> Path:
-    """The path of a file next to a dataset, named after it; for a dataset in a store, in the current folder."""
+    """Return the path of a file next to a dataset and named after it; of one in a store, in the current folder."""
     # A dataset in a store has no folder next to it.
     if isinstance(directory, str):
         return Path(directory.rstrip("/").rpartition("/")[2] + ending)
     return directory.resolve().with_name(f"{directory.resolve().name}{ending}")
 
 
-def settings_of(kind: Any, given: dict[str, Any]) -> Any:
+def is_given(*parameters: str) -> bool:
+    """Return whether one of these parameters of the command stands on its command line, even at its default."""
+    context = click.get_current_context()
+    return any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in parameters)
+
+
+def settings_of(kind: type[Settings], given: dict[str, Any]) -> Settings:
     """Return the settings that the options describe; what is left in `given` are the arguments of the run."""
     # They are taken out of `given`, so that the rest can be passed on as it is.
     return kind(**{field.name: given.pop(field.name) for field in fields(kind) if field.name in given})
-
-
-def recipe_of(given: dict[str, Any]) -> Any:
-    """The Recipe that the options of `recipe_options` describe."""
-    from ident3d.farm.recipe import Recipe
-    from ident3d.latents.exact.causal import load_model
-    from ident3d.latents.exact.names import assignments
-    from ident3d.latents.worlds import World
-
-    world = World(
-        given["scene"],
-        **{name: given[name] for name in ("position_range", "angle_range", "hue_range", "hues")},
-        fixed=assignments(given["fixes"]),
-        do=assignments(given["interventions"]),
-        graph=load_model(given["graph"]) if given["graph"] else None,
-        classes=given["classes"] or (),
-    )
-    return Recipe(world, **{name: given[name] for name in ("split", "seed", "size", "quality", "material", "device")})

@@ -13,7 +13,7 @@ from ident3d.commands.options import dataset_argument, options, show
 def pack(directory: Path | str, as_json: bool) -> None:
     """Copy a dataset's images into one flat file, for the fastest reading.
 
-    Writes one file of uncompressed pixels next to the shards, for reading by memory map: 150 KB an image of 224x224
+    Writes one file of uncompressed pixels next to the shards, for reading without HDF5: 150 KB an image of 224x224
     instead of about 25, and nothing to inflate. Readers use it while it matches the shards.
     """
     from ident3d.loaders.folders.packed import pack

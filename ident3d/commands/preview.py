@@ -13,9 +13,16 @@ from ident3d.commands.options import dataset_argument, next_to, option, options
     option("--out", show_default="DIR-preview.png next to the dataset"),
     option("--n", "count", default=24),
     option("--columns", default=6, help="Images in a row."),
+    option(
+        "--by-sequence",
+        is_flag=True,
+        help="One row for each sequence, its frames from left to right, or for each z of views.",
+    ),
     option("--with-latents", is_flag=True, help="Write each image's raw latents below it."),
 )
-def preview(directory: Path | str, out: Path | None, count: int, columns: int, with_latents: bool) -> None:
+def preview(
+    directory: Path | str, out: Path | None, count: int, columns: int, by_sequence: bool, with_latents: bool
+) -> None:  # fmt: skip
     """Draw a contact sheet of a dataset."""
     from ident3d.loaders.folders.contact_sheet import check_picture_path, save_picture
     from ident3d.looking.pictures import preview
@@ -23,6 +30,6 @@ def preview(directory: Path | str, out: Path | None, count: int, columns: int, w
     out = out or next_to(directory, "-preview.png")
     # A wrong ending is refused before images are read.
     check_picture_path(out)
-    sheet = preview(directory, count=count, columns=columns, with_latents=with_latents)
+    sheet = preview(directory, count=count, columns=columns, with_latents=with_latents, by_sequence=by_sequence)
     save_picture(sheet, out)
     click.echo(f"{out}: {sheet.width}x{sheet.height} pixels")

@@ -3,7 +3,7 @@
 import signal
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,18 +14,22 @@ from ident3d.commands.options import (
     option,
     options,
     print_warnings,
-    recipe_of,
-    recipe_options,
     show,
 )
 from ident3d.commands.parameters import FILE, StoreOrPath, assignment, json_or_text
+from ident3d.commands.recipe_options import recipe_of, recipe_options
+from ident3d.commands.sequence_options import sequence_options
 from ident3d.machine import untried
+
+if TYPE_CHECKING:
+    from ident3d.farm.cluster import Cluster
+    from ident3d.farm.estimate import Estimate
 
 cluster_options = options(
     option("--scheduler", help="Render on the workers of this Dask scheduler: an address, or a scheduler file."),
     option("--tls-ca", type=FILE, help="Certificate authority of a tls:// scheduler."),
-    option("--tls-cert", type=FILE, help="Our certificate for a tls:// scheduler."),
-    option("--tls-key", type=FILE, help="The key of our certificate."),
+    option("--tls-cert", type=FILE, help="Your certificate for a tls:// scheduler."),
+    option("--tls-key", type=FILE, help="The key of your certificate."),
     option("--cluster", "system",
            help=f"Start workers by slurm, pbs, sge, lsf or k8s{untried('pbs', 'lsf', 'k8s')}."),
     option("--jobs", type=int, help="With --cluster: how many jobs, of one render process each."),
@@ -36,7 +40,7 @@ cluster_options = options(
 )  # fmt: skip
 
 
-def cluster_of(given: dict[str, Any]) -> Any:
+def cluster_of(given: dict[str, Any]) -> "Cluster":
     """Return the Cluster that the options of `cluster_options` describe."""
     from ident3d.farm.cluster import Cluster
 
@@ -53,6 +57,7 @@ def cluster_of(given: dict[str, Any]) -> Any:
     section="Dataset",
 )
 @recipe_options
+@sequence_options
 @options(
     "--workers",
     "--shard-size",
@@ -79,6 +84,8 @@ def render(
       ident3d render --n 250000                               the training set of 3DIdent
       ident3d render --n 25000 --split test                   its test set
       ident3d render --n 10000 --size 64 --fix rotation=0     a small study
+      ident3d render --n 100000 --sequence 2 --sigma 0.1      50,000 exact pairs; docs/how-to/sequences.md
+      ident3d render --n 100000 --views 2 --private hue       50,000 pairs that share all but hues; docs/how-to/views.md
       ident3d render --n 250000 --scheduler tls://host:8786   on a cluster; docs/how-to/cluster.md has recipes
     """
     recipe, cluster = recipe_of(given), cluster_of(given)
@@ -99,14 +106,7 @@ def render(
         with print_warnings():
             expected = estimate(n, recipe, fresh=fresh, **where)
         cost = expected.core_hours * core_hour_price
-        free = "" if expected.free_bytes is None else f" of {expected.free_bytes / 1e9:.1f} GB free"
-        text = (
-            f"{expected.images:,} images to {expected.path}\n"
-            f"time  {duration(expected.hours * 3600)} with {expected.workers} workers here "
-            f"({expected.seconds_per_image:.2f} s an image)\n"
-            f"disk  {expected.bytes / 1e9:.2f} GB{free}\n"
-            f"cost  {expected.core_hours:.1f} core-hours, {cost:.2f} at {core_hour_price:g} each"
-        )
+        text = f"{text_of(expected)}, {cost:.2f} at {core_hour_price:g} each"
         show(expected, as_json, text, cost=cost)
         return 0
     if fresh and not yes:
@@ -130,6 +130,18 @@ def render(
     if done.failures:
         click.echo(f"Shards missing in {done.path}: {len(done.failures)}; the same command tries them again.", err=True)
     return 1 if done.failures else 0
+
+
+def text_of(expected: "Estimate") -> str:
+    """Return an estimate in lines, of which the last is open for the price."""
+    free = "" if expected.free_bytes is None else f" of {expected.free_bytes / 1e9:.1f} GB free"
+    return (
+        f"{expected.images:,} images to {expected.path}\n"
+        f"time  {duration(expected.hours * 3600)} with {expected.workers} workers here "
+        f"({expected.seconds_per_image:.2f} s an image)\n"
+        f"disk  {expected.bytes / 1e9:.2f} GB{free}\n"
+        f"cost  {expected.core_hours:.1f} core-hours"
+    )
 
 
 def duration(seconds: float) -> str:

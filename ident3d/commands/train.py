@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ident3d.commands.options import LOSS, Sectioned, interruptible, option, options, settings_of, show
+from ident3d.commands.options import LOSS, Sectioned, interruptible, is_given, option, options, settings_of, show
 from ident3d.commands.parameters import StoreOrPath, number_or, numbers
 from ident3d.errors import UserError
 from ident3d.machine import untried
@@ -23,40 +23,56 @@ from ident3d.machine import untried
     section="Data",
 )
 @options(
-    "--cond",
+    "--rule",
+    option("--cond", metavar="[normal|laplace|gennorm|vmf|augment]"),
     "--cond-p",
     option("--sigma", default=0.1),
-    option("--lambda", "lambdas", multiple=True, type=numbers()),
+    option("--lambda", "lambdas", multiple=True, type=numbers(), show_default="1/σ²"),
     option("--hard-lambda", "hard"),
     "--only",
     "--same-class",
+    "--environments",
     "--search",
-    option(
-        "--augment",
-        default="simclr",
-        help="Augmentations of --cond augment: simclr, crop-small, crop-large, colour, rotation, joined by +.",
-    ),
+    "--augment",
+    "--grid",
+    "--rate",
+    "--max-lag",
     section="Pairs",
 )
 @options(
-    option("--encoder", default="resnet18"),
+    option(
+        "--encoder",
+        default="resnet18",
+        metavar="[conv|higgins|locatello|resnet18|resnet34|resnet50|512x2|package.module:name]",
+    ),
     option("--dim", show_default="as many as latents vary"),
-    "--space",
+    option("--space", metavar="[box|sphere|unbounded|box*sphere]"),
     option("--bound", type=number_or("auto"), default="auto"),
     "--radius",
     "--learnable/--fixed",
-    option("--dtype", default="auto"),
+    option("--dtype", default="auto", metavar=f"[auto|fp32|bf16|fp16]{untried('fp16')}"),
     option("--compile", is_flag=True, help=f"Compile the encoder with torch.compile{untried('compile on GPUs')}."),
     option("--sync-bn", is_flag=True, help=f"Batch statistics over all ranks, on CUDA{untried('nccl')}."),
     section="Encoder",
 )
-@options(*LOSS, section="Loss")
+@options(
+    option("--loss", metavar="[delta|infonce|simclr|au|aninfonce|pcl|slowvae|betavae|adagvae|package.module:name]"),
+    *LOSS[1:],
+    option("--drop-last", is_flag=True, help="Leave the last code out of the loss au, as the public code does."),
+    option("--beta", type=float, show_default="8 for betavae, else 1", help="Weight β of the prior in autoencoders."),
+    option("--gamma", type=float, show_default="10", help="Weight γ of the transition within a pair in slowvae."),
+    option(
+        "--laplace-rate", type=float, show_default="6", help="Rate λ of the Laplace distribution of that transition."
+    ),
+    section="Loss",
+)
 @options(
     option("--batch", default=512),
     option("--chunk", type=int, help="Images that the encoder takes at once; all negatives are kept."),
     option("--steps", default=30_000),
     "--lr",
     option("--space-lr", show_default="20 times --lr with --bound auto, else --lr"),
+    option("--lambda-lr", show_default="--lr, at least 0.001"),
     "--schedule",
     section="Optimiser",
 )
@@ -77,19 +93,27 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
     """Train an encoder, score it on held-out images, and write a report.
 
     DIR may be omitted if there is only one complete training set below the data root. The defaults are the paper's
-    but for the start of the box. Larger stored images are averaged down to --size. Under torchrun, ranks share the
-    batch and see each other's negatives.
+    but for the start of the box: --bound auto estimates it from the pairs. Larger stored images are averaged down to
+    --size. Under torchrun, ranks share the batch and see each other's negatives.
+
+    --lambda takes one number, one per latent or one per half of them (5,25); given twice, each anchor has two
+    positives. κ of --cond vmf is 1/σ. Encoders: conv for small images, higgins and locatello for 64 pixels, a ResNet
+    also with +flat or +small-stem, both it and conv with +projector512, 512x2 a perceptron of these hidden layers. The
+    losses slowvae, betavae and adagvae train autoencoders, on 64 pixels, or any with a perceptron. package.module:name
+    is your own encoder or loss.
 
     \b
       ident3d train --space box --cond normal           the paper's best row
       ident3d train --encoder conv --lr 1e-3 --schedule onecycle --steps 2000     the same on a CPU, images of 64 pixels
       ident3d train --space sphere --cond augment       SimCLR
       ident3d train --supervised                        the ceiling
+      ident3d train --loss slowvae --encoder higgins --dim 10 --batch 32          SlowVAE, on 64 images at a time
+      ident3d train --loss betavae --beta 2 --encoder 512x2 --dim 10 --cond augment --augment none     a VAE, on MNIST
       ident3d train --seeds 0,1,2                       three runs, one after the other, and their spread
       torchrun --nproc-per-node 8 -m ident3d train      eight GPUs
     """
     from ident3d.metrics.scoring import choose_scores
-    from ident3d.training.images.settings import TrainSettings
+    from ident3d.training.images.settings import OF_RULE, TrainSettings
     from ident3d.training.images.train import train
     from ident3d.training.images.which_dataset import training_folder
     from ident3d.training.loop.devices import rank
@@ -98,6 +122,9 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
     from ident3d.training.runs.comparison import compare
 
     settings, metrics = settings_of(TrainSettings, given), given.pop("metrics")
+    # Who asks for a width, even the usual one, asks for nearest pairs, also of rendered views and sequences.
+    if settings.rule is None and is_given(*OF_RULE["nearest"]):
+        settings = replace(settings, rule="nearest")
     # A name that does not exist is refused before hours of training.
     choose_scores(metrics)
     seeds, out = given.pop("seeds"), given.pop("out")

@@ -5,8 +5,9 @@ from typing import Any
 
 import click
 
-from ident3d.commands.options import Sectioned, option, options, recipe_of, recipe_options
+from ident3d.commands.options import Sectioned, option, options
 from ident3d.commands.parameters import numbers
+from ident3d.commands.recipe_options import recipe_of, recipe_options
 
 
 @click.command(cls=Sectioned)
@@ -15,7 +16,7 @@ from ident3d.commands.parameters import numbers
     option("--values", "steps", type=int, show_default="7, or 2 in a scene with classes",
            help="Number of values of each latent, from -1 to 1."),
     option("--base", type=numbers(), show_default="all 0",
-           help="Raw latents of the image that is varied, separated by commas."),
+           help="Raw latents of the image that is varied."),
 )  # fmt: skip
 @recipe_options
 def traverse(out: Path, steps: int | None, base: tuple[float, ...] | None, **recipe: Any) -> None:

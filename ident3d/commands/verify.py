@@ -34,7 +34,7 @@ def verify(directory: Path | str, repair: bool, delete: bool, as_json: bool) -> 
     lines += [f"not judged: {each.what}" for each in result.unjudged]
     rest = result.total - result.good - result.missing
     others = f", {rest:,} are lost, broken or not judged" if rest > 0 else ""
-    lines.append(f"{result.good:,} images are as recorded, {result.missing:,} are not rendered yet{others}.")
+    lines.append(f"{result.good:,} images are as recorded, {result.missing:,} are not made yet{others}.")
     if not (result.closed or result.missing or result.problems or result.unjudged):
         lines.append(f"{result.path} is not closed yet: the same `ident3d render` or `import` closes it.")
     lines += result.done

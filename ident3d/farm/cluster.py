@@ -21,8 +21,19 @@ PORTS = 65_536
 class Cluster:
     """Where shards are rendered: by default in processes of this machine, which start and end with the run.
 
-    `scheduler` is the address of a running Dask scheduler, or the file that it wrote. A ``tls://`` address needs the
-    three certificate files. With `system`, a batch system or Kubernetes starts `jobs` jobs with the given `options`.
+    Args:
+        scheduler: The address of a running Dask scheduler, or the file that it wrote.
+        tls_ca: The file of the certificate authority; a ``tls://`` address needs all three files.
+        tls_cert: The file of the client's certificate.
+        tls_key: The file of its key.
+        system: What starts the workers: "slurm", "pbs", "sge", "lsf" or "k8s".
+        jobs: How many jobs `system` starts, of one render process each.
+        options: Options of the Dask class of `system`, such as ``{"walltime": "08:00:00"}``.
+
+    Example:
+        >>> from ident3d import Cluster
+        >>> Cluster().is_local, Cluster(scheduler="tcp://host:8786").is_local
+        (True, False)
     """
 
     scheduler: str | None = None

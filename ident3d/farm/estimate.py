@@ -79,7 +79,8 @@ def estimate(
         if request.latents_copy:
             (Path(scratch) / LATENTS_FILE).write_bytes(request.latents_copy)
         # A worker renders them: bpy must not be loaded in this process, and `render` does it there as well.
-        work = client.submit(trial, Path(scratch), request.settings, min(TRIAL_IMAGES, request.n), request.threads)
+        count, files = min(TRIAL_IMAGES, request.n), recipe.scene_files
+        work = client.submit(trial, Path(scratch), request.settings, count, request.threads, files)
         seconds, size = work.result()
     free = None if isinstance(request.path, Store) else free_bytes(request.path)
     return Estimate(request.path, max(0, request.n - done), seconds, size, request.workers, request.threads, free)

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -18,9 +18,10 @@ from ident3d.farm.recipe import THREE_D_IDENT, Recipe
 from ident3d.farm.request import RenderRequest, make_request
 from ident3d.farm.shard_jobs import ImagesDone, JobFailed, Note, describe, run_jobs
 from ident3d.farm.worker import ShardDone
-from ident3d.loaders.folders.folder import SHARDS, Description, is_dataset, shard_size
+from ident3d.loaders.folders.folder import is_dataset, shard_size
 from ident3d.loaders.folders.lifecycle import Job, plan, save_if_changed, target_description
-from ident3d.loaders.folders.output import FolderOutput, writing
+from ident3d.loaders.folders.output import FolderOutput, hold_output
+from ident3d.loaders.format.description import SHARDS, Description
 from ident3d.loaders.format.files import FULL, remove_partial_files, write_atomically
 from ident3d.loaders.format.inside import names_in
 from ident3d.loaders.format.latents_source import LATENTS_FILE, copy_is_sound
@@ -95,7 +96,7 @@ def render(
     if shard_size is not None and shard_size < 1:
         raise UserError(f"A shard holds at least one image, not {shard_size}.")
     request = make_request(n, recipe, out=out, root=root, latents=latents, workers=workers, is_local=cluster.is_local)
-    with writing(request.path) as output:
+    with hold_output(request.path) as output:
         path = output.path
         existed = is_dataset(path)
         cleared = fresh and existed
@@ -125,15 +126,25 @@ def render(
                 # This run wrote the description, and there is nothing else.
                 output.clear()
             raise
-        # Without the lease another run may own the folder by now, and nothing of it may be touched.
-        output.held.check()
-        # Workers that died have left partial files.
-        remove_partial_files(path, SHARDS)
+        except BaseException:
+            # Workers of this machine were killed, perhaps while they wrote. Those elsewhere may be writing still.
+            if cluster.is_local:
+                with suppress(UserError, OSError):
+                    remove_unfinished(output)
+            raise
+        remove_unfinished(output)
         if not result.failures:
             credits = mesh_credits(request.recipe.world.drawn_classes)
             output.finish(description, in_order([*entries, *result.entries]), credits)
     seconds = time.perf_counter() - clock
     return Rendered(request.path, request.n, result.images, seconds, not result.failures, tuple(result.failures))
+
+
+def remove_unfinished(output: FolderOutput) -> None:
+    """Delete the partial shards of workers that died."""
+    # Without the lease another run may own the folder by now, and nothing of it may be touched.
+    output.held.check()
+    remove_partial_files(output.path, SHARDS)
 
 
 @dataclass
@@ -178,6 +189,7 @@ def render_jobs(
                     description.settings,
                     threads=request.threads * request.workers // workers if cluster.is_local else 1,
                     wait_forever=not cluster.is_local,
+                    files=request.recipe.scene_files,
                 )
                 for event in ending.enter_context(closing(events)):
                     match event:

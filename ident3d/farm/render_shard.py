@@ -3,27 +3,29 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ident3d.blender_scenes.scene_files import SceneFile, keep
 from ident3d.errors import UserError
 from ident3d.farm.recipe import rendering_versions
-from ident3d.latents.draws import Draws
+from ident3d.farm.scenes import scene_of
 from ident3d.latents.exact.names import CLASSES
 from ident3d.latents.exact.streams import noise_seed
-from ident3d.loaders.folders.folder import SHARDS
+from ident3d.latents.sequence_draws import Frames
 from ident3d.loaders.folders.judge import whole_shard
 from ident3d.loaders.folders.lifecycle import Job, check_due
+from ident3d.loaders.format.description import SHARDS
 from ident3d.loaders.format.files import sha256, write_atomically
 from ident3d.loaders.format.inside import NotPlain, read_plain
 from ident3d.loaders.format.latents_source import recorded_latents, world_of
 from ident3d.loaders.format.manifest import ShardEntry, entry_of
 from ident3d.loaders.format.shard import Shard, encode_shard, read_shard
 from ident3d.memory import keep_memory
-from ident3d.shapes.rendering import add_meshes
 
 if TYPE_CHECKING:
     from ident3d.blender_scenes.studio import Studio
@@ -34,7 +36,7 @@ RecordedSettings = dict[str, Any]  # as ``dataset.json`` has them
 class Renders(Protocol):
     """The part of a studio that a job needs."""
 
-    def render(self, scene_latents: NDArray[np.float32], *, seed: int, mesh: str) -> NDArray[np.uint8]: ...
+    def render(self, values: NDArray[np.float32], *, seed: int, class_name: str | None) -> NDArray[np.uint8]: ...
 
 
 StudioOf = Callable[[RecordedSettings, int, int], Renders]  # of settings, threads and number of the GPU
@@ -42,10 +44,10 @@ StudioOf = Callable[[RecordedSettings, int, int], Renders]  # of settings, threa
 
 @dataclass
 class WarmStudio:
-    """The studio of this process, and the options and meshes that it was built for."""
+    """The studio of this process, and the settings that it was built for."""
 
     studio: "Studio | None" = None
-    built_for: tuple[dict[str, Any], dict[str, str]] | None = None
+    built_for: dict[str, Any] | None = None
 
 
 _warm = WarmStudio()
@@ -62,23 +64,18 @@ def warm_studio(settings: RecordedSettings, threads: int, gpu_index: int) -> Ren
     from ident3d.blender_scenes.quality import Quality
     from ident3d.blender_scenes.studio import Studio
 
-    options = {name: settings[name] for name in ("size", "material", "device")} | {
-        "quality": Quality(**{name: value for name, value in settings["quality"].items() if name != "name"}),
-        "hues": settings["world"]["hues"],
-        "threads": threads,
-        "gpu_index": gpu_index,
-    }
-    meshes = settings.get("meshes", {})
-    if _warm.studio is None or _warm.built_for != (options, meshes):
-        # Blender has one scene a process, so the old studio closes first. If a mesh is missing, `built_for` stays None
-        # and the next call builds the studio anew.
+    built_for = {**settings, "source": None, "threads": threads, "gpu_index": gpu_index}
+    if _warm.studio is None or _warm.built_for != built_for:
+        # Blender has one scene a process, so the old studio closes first. If the new one cannot be built, the next call
+        # tries again.
         if _warm.studio:
             _warm.studio.close()
         _warm.studio = _warm.built_for = None
         keep_memory()
-        _warm.studio = Studio(**options)
-        add_meshes(_warm.studio, meshes)
-        _warm.built_for = options, meshes
+        quality = Quality(**{name: value for name, value in settings["quality"].items() if name != "name"})
+        look = {"size": settings["size"], "quality": quality, "device": settings["device"]}
+        _warm.studio = Studio(scene_of(settings), **look, threads=threads, gpu_index=gpu_index)
+        _warm.built_for = built_for
     return _warm.studio
 
 
@@ -111,10 +108,11 @@ def render_shard(
     studio = studio_of(settings, threads, gpu_index)
     for i in range(len(kept), job.count):
         seed = noise_seed(source["seed"], source["split"], job.first + i)
-        images[i] = studio.render(scene_latents[i], seed=seed, mesh=shape_of(draws, i))
+        render = seen_from(studio, camera_of(settings, job.first + i))
+        images[i] = render(scene_latents[i], seed=seed, class_name=class_of(draws, i))
         on_image(i + 1)
     index = np.arange(job.first, job.first + job.count, dtype=np.int64)
-    shard = Shard(images, draws.raw, scene_latents, index, draws.classes)
+    shard = Shard(images, draws.raw, scene_latents, index, draws.classes, draws.columns)
     data = encode_shard(shard, settings)
     # Rendering took minutes. Another run may have grown the dataset meanwhile, and this shard would shrink it.
     check_due(folder, settings, job)
@@ -136,21 +134,40 @@ def kept_images(folder: Path, job: Job) -> NDArray[np.uint8]:
     return np.asarray(read_shard(folder / SHARDS / job.reuse.name, data).images) if same else none
 
 
-def shape_of(draws: Draws, i: int) -> str:
-    """Return the name of the mesh in image i: its class's, or the teapot's in scenes without classes."""
-    return "Teapot" if draws.classes is None else CLASSES[draws.classes[i]]
+def camera_of(settings: RecordedSettings, image: int) -> str | None:
+    """Return the name of the camera that an image is seen from; None for the scene's own."""
+    cameras = settings["source"].get("views", {}).get("cameras")
+    return cameras[image % len(cameras)] if cameras else None
 
 
-def trial(folder: Path, settings: RecordedSettings, count: int, threads: int) -> tuple[float, float]:
+def seen_from(studio: Renders, camera: str | None) -> Callable[..., NDArray[np.uint8]]:
+    """Return what renders an image, from this camera if there is one."""
+    render: Callable[..., NDArray[np.uint8]] = studio.render
+    return render if camera is None else partial(render, camera=camera)
+
+
+def class_of(draws: Frames, i: int) -> str | None:
+    """Return the name of the class of image i; None in scenes without classes."""
+    return None if draws.classes is None else CLASSES[draws.classes[i]]
+
+
+def trial(
+    folder: Path, settings: RecordedSettings, count: int, threads: int, files: tuple[SceneFile, ...] = ()
+) -> tuple[float, float]:
     """Return seconds and bytes per image, measured on `count` images after a first one; nothing is written."""
+    keep(files)
     draws = recorded_latents(folder, settings, 0, count)
     assert draws is not None
     scene_latents = world_of(settings).to_scene(draws.raw)
     studio = warm_studio(settings, threads, 0)
     # The first image builds the scene inside Cycles and is not counted.
-    studio.render(scene_latents[0], seed=0, mesh=shape_of(draws, 0))
+    studio.render(scene_latents[0], seed=0, class_name=class_of(draws, 0))
     start = time.perf_counter()
-    images = [studio.render(row, seed=0, mesh=shape_of(draws, i)) for i, row in enumerate(scene_latents)]
+    images = [
+        seen_from(studio, camera_of(settings, i))(row, seed=0, class_name=class_of(draws, i))
+        for i, row in enumerate(scene_latents)
+    ]
     seconds = (time.perf_counter() - start) / count
-    shard = Shard(np.stack(images), draws.raw, scene_latents, np.arange(count, dtype=np.int64), draws.classes)
+    index = np.arange(count, dtype=np.int64)
+    shard = Shard(np.stack(images), draws.raw, scene_latents, index, draws.classes, draws.columns)
     return seconds, len(encode_shard(shard, settings)) / count

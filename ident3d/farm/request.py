@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ident3d.errors import UserError
-from ident3d.farm.recipe import Recipe
+from ident3d.farm.recipe import Recipe, source_of_recipe
 from ident3d.latents.crowding import crowded_latents
-from ident3d.loaders.format.latents_source import copied, drawn, npy_bytes, read_draws
-from ident3d.loaders.format.latents_table import joined
+from ident3d.latents.worlds import World
+from ident3d.loaders.format.latents_source import npy_bytes, read_draws, source_of_copy
+from ident3d.loaders.format.latents_table import join_classes
 from ident3d.loaders.stores.data_root import data_root
 from ident3d.loaders.stores.store import Store, store_or_folder
 from ident3d.machine import cores
@@ -39,14 +40,15 @@ class RenderRequest:
         return self.recipe.settings(self.source)
 
 
-def check_held(recipe: Recipe, raw: NDArray[np.float32], latents: Path | str) -> None:
+def check_latents_file(recipe: Recipe, raw: NDArray[np.float32], latents: Path | str) -> None:
     """Raise UserError if latents from a file contradict fixed values of the recipe, or come with a graph."""
     world = recipe.world
     for name, value in world.held.items():
         column = raw[:, world.names.index(name)]
         if (column != np.float32(value)).any():
             raise UserError(f"{name} is held fixed at {value:g}, but {latents} has other values for it.")
-    if world.mechanisms != type(world)(world.scene).graph:
+    published = World(world.scene).graph if isinstance(world, World) else None
+    if world.mechanisms != published:
         raise UserError("--graph and --do ~ draw latents and --latents reads them from a file; take one of the two.")
 
 
@@ -67,12 +69,18 @@ def make_request(
     recipe.check()
     for sentence in crowded_latents(recipe.world):
         warnings.warn(sentence, stacklevel=3)
-    source, latents_copy = drawn(recipe.seed, recipe.split), None
+    source, latents_copy = source_of_recipe(recipe), None
     if latents is not None:
+        if recipe.environments:
+            raise UserError("--environment draws latents and --latents reads them from a file; take one of the two.")
+        if recipe.sequence:
+            raise UserError("--sequence draws frames and --latents reads them from a file; take one of the two.")
+        if recipe.views:
+            raise UserError("--views draws latents and --latents reads them from a file; take one of the two.")
         raw, classes = read_draws(Path(latents), recipe.world)
-        check_held(recipe, raw, latents)
-        latents_copy = npy_bytes(joined(raw, classes))
-        source = copied(latents_copy, recipe.seed, recipe.split)
+        check_latents_file(recipe, raw, latents)
+        latents_copy = npy_bytes(join_classes(raw, classes))
+        source = source_of_copy(latents_copy, recipe.seed, recipe.split)
         n = len(raw) if n is None else n
         if n > len(raw):
             raise UserError(f"{latents} has {len(raw)} rows of latents, fewer than the {n} images asked for.")
@@ -80,6 +88,10 @@ def make_request(
         raise UserError("Say how many images to render, as in --n 1000.")
     if n <= 0:
         raise UserError(f"The number of images must be positive, not {n}.")
+    if recipe.sequence:
+        recipe.sequence.check_number(n)
+    if recipe.views:
+        recipe.views.check_number(n)
     if workers is not None and workers < 1:
         raise UserError(f"The number of workers must be positive, not {workers}.")
     if not is_local and workers is not None:

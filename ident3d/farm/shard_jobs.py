@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from distributed import CancelledError, Client, Future, KilledWorker
+from distributed.comm.core import CommClosedError
 
+from ident3d.blender_scenes.scene_files import SceneFile
 from ident3d.errors import UserError
 from ident3d.farm.local.dask_settings import GPU, RETRIES
 from ident3d.farm.render_shard import RecordedSettings, StudioOf, warm_studio
@@ -96,6 +98,7 @@ def run_jobs(
     wait_forever: bool = False,
     report_seconds: float = REPORT_SECONDS,
     studio_of: StudioOf = warm_studio,
+    files: tuple[SceneFile, ...] = (),
 ) -> Generator[Event, None, None]:
     """Run every job, trying each RETRIES more times, and yield what happens.
 
@@ -105,8 +108,8 @@ def run_jobs(
     the jobs.
     """
     where = folder if isinstance(folder, Store) else folder.absolute()
-    task = Task(str(where), settings, threads, f"ident3d-{uuid.uuid4()}", report_seconds, studio_of)
-    on_gpu = settings["device"] not in ("cpu", "none")
+    task = Task(str(where), settings, threads, f"ident3d-{uuid.uuid4()}", report_seconds, studio_of, files)
+    on_gpu = settings["device"] != "cpu"
     stall_seconds = stall_seconds or STALL_SECONDS * max(1, (settings["size"] / 224) ** 2)
     watch, failures = Watch(client, stall_seconds, wait_forever, on_gpu), FailureCount()
     # Dask calls back from its own thread. One queue takes both kinds of messages, so that this thread alone decides.
@@ -149,6 +152,9 @@ def run_jobs(
                 failure = JobFailed(job, describe(result))
                 yield failure
                 failures.add(failure)
+    except CommClosedError:
+        # It is an OSError, and what asks for a job's result raises it if the scheduler is gone in that moment.
+        raise UserError(watch.scheduler_lost()) from None
     finally:
         for future in running:
             future.release()

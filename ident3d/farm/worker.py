@@ -14,6 +14,7 @@ from typing import Any
 
 from distributed import get_worker
 
+from ident3d.blender_scenes.scene_files import SceneFile, keep
 from ident3d.errors import UserError
 from ident3d.farm.render_shard import RecordedSettings, StudioOf, differing_versions, render_shard
 from ident3d.loaders.folders.folder import is_dataset
@@ -53,6 +54,7 @@ class Task:
     topic: str
     report_seconds: float
     studio_of: StudioOf
+    files: tuple[SceneFile, ...] = ()
 
 
 # A worker evaluates this text. If a worker met an unknown class while it unpickles a job, it would die, with all that
@@ -68,6 +70,7 @@ def work(pickled: bytes) -> ShardDone | FatalForRun:
     if refusal := unfit(task, worker):
         return FatalForRun(refusal)
     end_at_once()
+    keep(task.files)
 
     def on_image(done: int) -> None:
         nonlocal last_report

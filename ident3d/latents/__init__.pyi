@@ -18,4 +18,6 @@ from ident3d.latents.exact.streams import SPLITS as SPLITS
 from ident3d.latents.exact.streams import noise_seed as noise_seed
 from ident3d.latents.factor import Factor as Factor
 from ident3d.latents.factors import Factors as Factors
+from ident3d.latents.transition import Transition as Transition
+from ident3d.latents.transition import load_transition as load_transition
 from ident3d.latents.worlds import World as World

@@ -17,8 +17,8 @@ from typing import Final
 
 import numpy as np
 
-from ident3d.latents.distributions.special import Float64
 from ident3d.latents.draws import draw
+from ident3d.latents.exact.arithmetic import Float64
 from ident3d.latents.exact.names import CLASSES, NAMES
 from ident3d.latents.worlds import World
 
@@ -26,7 +26,7 @@ SATURATIONS: Final = {"object_hue": 1.0, "spotlight_hue": 0.8, "ground_hue": 0.6
 
 
 def constant_stretches(saturation: float, hue_range: float) -> list[tuple[float, float]]:
-    """The raw intervals (low, high) over which the published rule gives one colour; h = hue_range · raw."""
+    """Return the raw intervals (low, high) over which the published rule gives one colour; h = hue_range · raw."""
     raw_per_a = math.pi / (3 * hue_range)
     starts_ends = ((1 / saturation - 1, 1.0), (1 + 1 / saturation, 3.0))
     within = ((low * raw_per_a, min(1.0, high * raw_per_a)) for low, high in starts_ends)
@@ -34,7 +34,7 @@ def constant_stretches(saturation: float, hue_range: float) -> list[tuple[float,
 
 
 def attainable_r2(world: World) -> dict[str, float | None]:
-    """Raw number → attainable R², or None where it is held fixed."""
+    """Return the attainable R² of each raw latent by name; None for one that is held fixed."""
     r2: dict[str, float | None] = dict.fromkeys(world.names, 1.0)
     if world.periodic:
         r2 |= {f"sphere_{k}": value for k, value in enumerate(_sphere_r2())}
@@ -49,13 +49,13 @@ def attainable_r2(world: World) -> dict[str, float | None]:
 
 
 def _uniform_hue_r2(hue_range: float) -> dict[str, float]:
-    """1 - Σ L³/8: z ~ U(-1, 1) has variance 1/3; a stretch of length L, of probability L/2, loses L²/12."""
+    """Return 1 - Σ L³/8: z ~ U(-1, 1) has variance 1/3; a stretch of length L, of probability L/2, loses L²/12."""
     stretches = {name: constant_stretches(saturation, hue_range) for name, saturation in SATURATIONS.items()}
     return {name: 1 - sum((high - low) ** 3 for low, high in within) / 8 for name, within in stretches.items()}
 
 
 def _drawn_hue_r2(world: World, draws: int = 140_000) -> dict[str, float]:
-    """The same lost variance counted on draws of the causal world, within each class and stretch; to four digits."""
+    """Return the same, the lost variance counted on draws of the causal world by class and stretch; four digits."""
     raw, classes = draw(world, seed=0, split="test", start=0, count=draws)
     r2 = {}
     for name, saturation in SATURATIONS.items():
@@ -69,7 +69,7 @@ def _drawn_hue_r2(world: World, draws: int = 140_000) -> dict[str, float]:
 
 
 def _euler_r2(angle_range: float) -> dict[str, float]:
-    """Angles uniform in ±a: all three of a pose's twin lie in range with probability q³, q = (2a - π)/a.
+    """Return R² for angles uniform in ±a: all three of a pose's twin lie in range with probability q³, q = (2a - π)/a.
 
     Given such a pair, φ is one of two values π apart, and θ one of two values symmetric about ±π/2.
     """
@@ -81,8 +81,9 @@ def _euler_r2(angle_range: float) -> dict[str, float]:
 
 
 def _sphere_r2(nodes: int = 64) -> list[float]:
-    """Uniform on S⁷ with polar angles a₁, a₂, a₃ = φ/2, θ/2, ψ/2: the twin has a₁ ± π/2, π/2 - a₂ (mod π), a₃ ± π/2.
+    """Return R² for points uniform on S⁷ with polar angles a₁, a₂, a₃ = φ/2, θ/2, ψ/2.
 
+    The twin has a₁ ± π/2, π/2 - a₂ (mod π), a₃ ± π/2.
     The reader's answer is (p x + p' x')/(p + p'), p ∝ sin⁶a₁ sin⁵a₂ sin⁴a₃, so the loss is E[(p'/(p + p'))² (x - x')²],
     integrated by the midpoint rule; every coordinate has variance 1/8.
     """

@@ -6,30 +6,35 @@ import numpy as np
 
 from ident3d.latents.draws import draw
 from ident3d.latents.exact.causal_draws import means
-from ident3d.latents.exact.names import NAMES
-from ident3d.latents.worlds import World
+from ident3d.latents.factors import Factors
+from ident3d.latents.own_graph import chosen_values
+from ident3d.latents.worlds import AnyWorld
 
 DRAWS: Final = 2000
 # Of the range, at each of its ends.
 NEAR: Final = 0.01
 
 
-def crowded_latents(world: World) -> list[str]:
-    """A sentence for each latent whose mean leaves its range, with the share of its draws near the range's ends."""
+def crowded_latents(world: AnyWorld) -> list[str]:
+    """Return a sentence for each latent whose mean leaves its range: how many draws lie near the ends."""
     model = world.mechanisms
     if model is None:
         return []
-    ranges = {name: (node.low, node.high) for name, node in model.nodes.items()}
+    ranges = model.reach(world.held)
     found = []
     for name, node in model.nodes.items():
+        # What is wrapped crowds nowhere.
+        if node.periodic:
+            continue
         reach = [mean.bounds(ranges) for part in node.components for mean in part.mean]
         # Intervals are wider than what is reached, so that they can only rule a latent out.
         if name in world.held or all(node.low <= low and high <= node.high for low, high in reach):
             continue
         raw, classes = draw(world, seed=0, split="test", start=0, count=DRAWS)
-        assert classes is not None
-        latents = {name: raw[:, k].astype(np.float64) for k, name in enumerate(NAMES)}
-        centres = np.stack(means(model, node, latents, classes))
+        latents = {name: raw[:, k].astype(np.float64) for k, name in enumerate(world.names)}
+        if isinstance(world, Factors):
+            latents |= chosen_values(model, world.factors, raw)
+        centres = np.stack(means(model, node, latents, np.zeros(DRAWS, np.int8) if classes is None else classes))
         beyond = np.maximum(node.low - centres, centres - node.high).max(axis=0)
         width = NEAR * (node.high - node.low)
         near = (latents[name] < node.low + width) | (latents[name] > node.high - width)

@@ -5,12 +5,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ident3d.latents.exact.arithmetic import Float64, normal_quantile
+from ident3d.latents.exact.arithmetic import normal_quantile
 from ident3d.latents.exact.causal_draws import sample
-from ident3d.latents.exact.names import NAMES
-from ident3d.latents.exact.streams import uniform_float32, uniform_float64, words
+from ident3d.latents.exact.families import unit
+from ident3d.latents.exact.streams import WORDS_PER_IMAGE, uniform_float32, uniform_float64, words
+from ident3d.latents.factors import MOST_FACTORS, Factors
+from ident3d.latents.own_graph import follow, independent
 from ident3d.latents.scene_values import SPHERE
-from ident3d.latents.worlds import World
+from ident3d.latents.worlds import AnyWorld
 
 
 class Draws(NamedTuple):
@@ -20,11 +22,12 @@ class Draws(NamedTuple):
     classes: NDArray[np.int8] | None
 
 
-def draw(world: World, *, seed: int, split: str, start: int, count: int) -> Draws:
+def draw(world: AnyWorld, *, seed: int, split: str, start: int, count: int) -> Draws:
     """Return the latents of images start … start+count-1.
 
     Box: z ~ U[-1, 1]^10. Periodic: U[-1, 1]³ × U(S⁷). Causal: z_k ~ p(z_k | parents) along the graph, classes in turn
-    unless the graph draws them.
+    unless the graph draws them. Declared factors: U[-1, 1], or each listed value equally often,
+    unless they have a graph.
 
     A latent held fixed or intervened on leaves all but its descendants as they would have been. The same on every
     machine and for any cutting of the range: words from an integer generator, then operations that IEEE 754 fixes to
@@ -49,29 +52,28 @@ def draw(world: World, *, seed: int, split: str, start: int, count: int) -> Draw
         >>> bool((later.raw == z[400:]).all())
         True
     """
+    return draw_from(world, words(seed, split, start, count, words_each(world)), np.arange(start, start + count))
+
+
+def words_each(world: AnyWorld) -> int:
+    """Return the number of random words that an image of this world has."""
+    return MOST_FACTORS if isinstance(world, Factors) else WORDS_PER_IMAGE
+
+
+def draw_from(world: AnyWorld, word: NDArray[np.uint64], index: NDArray[np.int64]) -> Draws:
+    """Return the latents of images with these random words (n, words); classes go in turn with `index` (n,)."""
     # Raw number k of image i comes from word k of image i in every world: nothing drawn before can shift it.
-    word = words(seed, split, start, count)
+    if isinstance(world, Factors):
+        return Draws(follow(world.mechanisms or independent(world.factors), world.factors, word, world.held), None)
     if world.mechanisms is not None:
-        index = np.arange(start, start + count)
         return Draws(*sample(world.mechanisms, word, index, world.drawn_classes, world.held))
     if world.periodic:
-        raw = np.empty((count, world.n_raw), np.float32)
+        raw = np.empty((len(word), world.n_raw), np.float32)
         raw[:, :3] = uniform_float32(word[:, :3])
-        raw[:, SPHERE] = _uniform_on_sphere(word[:, SPHERE])
+        raw[:, SPHERE] = unit(normal_quantile(uniform_float64(word[:, SPHERE])))
     else:
         raw = uniform_float32(word[:, : world.n_raw])
     # Written over what was drawn, so that the other latents are the same as without it.
     for name, value in world.held.items():
-        raw[:, NAMES.index(name)] = value
+        raw[:, world.names.index(name)] = value
     return Draws(raw, None)
-
-
-def _uniform_on_sphere(word: NDArray[np.uint64]) -> Float64:
-    """g / |g| with g ~ N(0, 1)^d."""
-    g = normal_quantile(uniform_float64(word))
-    square = np.zeros(len(g))
-    # Not np.sum: its order of additions differs between NumPy's versions and processors, and so would the last bits.
-    for column in g.T:
-        square = square + column * column
-    point: Float64 = g / np.sqrt(square)[:, None]
-    return point

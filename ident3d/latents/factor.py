@@ -2,19 +2,18 @@
 
 import math
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError, check_known
+from ident3d.latents.exact.arithmetic import Float64
 
-KINDS: Final = ("box", "periodic", "categorical")
+FACTOR_KINDS: Final = ("box", "periodic", "categorical")
 LONGEST_NAME: Final = 64
 # Float32 keeps seven digits, so a value of a list may be off by so much of the range.
 TOLERANCE: Final = 1e-5
-
-Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Factor:
         check_factor_name(self.name, "factor")
         if self.group:
             check_factor_name(self.group, "group")
-        check_known("kind of factor", self.kind, KINDS)
+        check_known("kind of factor", self.kind, FACTOR_KINDS)
         values = tuple(v if isinstance(v, str) else float(v) for v in self.values)
         # A frozen object is filled once, here: two factors that mean the same are equal.
         self.__dict__["values"] = values
@@ -91,14 +90,24 @@ class Factor:
         return self.range
 
     @property
-    def positions(self) -> Floats:
+    def has_names(self) -> bool:
+        """Whether the listed values are names."""
+        return isinstance(next(iter(self.values), None), str)
+
+    @property
+    def listed(self) -> Float64:
+        """The listed values as `scene_latents` has them: of names their numbers in the list."""
+        return self.positions if self.has_names else np.array(self.values, np.float64)
+
+    @property
+    def positions(self) -> Float64:
         """What the listed values are on the way from low to high: the values, or their numbers in the list."""
         if self.kind == "categorical":
             return np.arange(len(self.values), dtype=np.float64)
         return np.array(self.values, np.float64)
 
     def to_raw(self, column: ArrayLike) -> NDArray[np.float32]:
-        """Values in scene units (n,) → raw latents (n,). Names are given by their numbers in the list, from 0."""
+        """Return raw latents (n,) for values in scene units (n,). Names are given by their number in the list."""
         v, (low, high) = np.asarray(column, np.float64), self.bounds
         self._refuse(~np.isfinite(v), v, "which is no number")
         if self.values:
@@ -114,24 +123,50 @@ class Factor:
         raw = (2 * (part - np.floor(part)) - 1).astype(np.float32)
         return np.where(raw >= 1, np.float32(-1), raw)
 
-    def to_scene(self, raw: ArrayLike) -> Floats:
-        """Raw latents (n,) → values in scene units (n,); of names, their numbers in the list."""
+    def to_scene(self, raw: ArrayLike) -> Float64:
+        """Return values in scene units (n,) for raw latents (n,); for names, their numbers in the list."""
         raw, (low, high) = np.asarray(raw, np.float64), self.bounds
         if not self.values:
             return np.asarray(low + (raw + 1) / 2 * (high - low))
-        known = self.positions if isinstance(self.values[0], str) else np.array(self.values, np.float64)
-        return np.asarray(known[self.index(raw)])
+        return np.asarray(self.listed[self.index(raw)])
+
+    def fixed_at(self, value: float | str) -> float:
+        """Return the raw latent that a value stands for: the name of a listed value, or a raw latent.
+
+        Where some name is a number, a text is a name, so that "1" never means two things.
+        """
+        if isinstance(value, str) and self.has_names:
+            if value in self.values:
+                return float(self.to_raw([self.values.index(value)])[0])
+            if any(map(is_number, self.values)):
+                raise UserError(f"{self.name} is one of {', '.join(map(str, self.values))}, not {value!r}.")
+        try:
+            raw = float(value)
+        except (TypeError, ValueError):
+            raw = math.nan
+        if not -1 <= raw <= 1:
+            named = f", or one of {', '.join(map(str, self.values))}" if self.kind == "categorical" else ""
+            raise UserError(f"Raw latents are from -1 to 1{named}, so {self.name} cannot be {value}.")
+        known = self.to_raw(self.listed) if self.values else np.array([raw])
+        if np.abs(known - raw).min() > TOLERANCE:
+            listed = ", ".join(f"{v:g}" for v in known)
+            raise UserError(f"{self.name} has listed values, at the raw latents {listed}; none is at {raw:g}.")
+        return float(known[np.abs(known - raw).argmin()])
+
+    def shown(self, value: float) -> float | str:
+        """Return a value in scene units as it was declared: of listed values the nearest one, or its name."""
+        # Latents are float32, which has no 0.1.
+        return self.values[int(np.abs(self.listed - value).argmin())] if self.values else value
 
     def index(self, raw: ArrayLike) -> NDArray[np.int64]:
-        """Raw latents (n,) → the number of the nearest listed value (n,)."""
+        """Return the number of the nearest listed value for each raw latent (n,)."""
         if not self.values:
             raise UserError(f"{self.name} is continuous: it has no list of values.")
         low, high = self.bounds
         return nearest_place(self.positions, low + (np.asarray(raw, np.float64) + 1) / 2 * (high - low))
 
-    def _listed(self, v: Floats) -> NDArray[np.int64]:
-        names = isinstance(self.values[0], str)
-        known = self.positions if names else np.array(self.values, np.float64)
+    def _listed(self, v: Float64) -> NDArray[np.int64]:
+        names, known = self.has_names, self.listed
         if self.kind == "periodic":
             low, high = self.bounds
             v = low + np.mod(v - low, high - low)
@@ -143,13 +178,30 @@ class Factor:
         self._refuse(np.abs(known[found] - v) > slack, v, what)
         return np.asarray(found)
 
-    def _refuse(self, bad: NDArray[np.bool_], v: Floats, why: str) -> None:
+    def _refuse(self, bad: NDArray[np.bool_], v: Float64, why: str) -> None:
         rows = np.flatnonzero(bad)
         if len(rows):
             raise UserError(f"{self.name} of image {rows[0]} is {v[rows[0]]:g}, {why}.")
 
 
-def nearest_place(known: Floats, v: Floats) -> NDArray[np.int64]:
+def stored(factor: Factor, raw: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return raw latents (n,) as images of this factor have them: of listed values the nearest, below 1 on a circle."""
+    if factor.values:
+        return np.asarray(factor.to_raw(factor.listed)[factor.index(raw)])
+    # Just below 1, rounding to float32 gives 1, which is -1.
+    return np.where(raw >= 1, np.float32(-1), raw) if factor.kind == "periodic" else raw
+
+
+def is_number(text: float | str) -> bool:
+    """Return whether Python reads the text as a number, as it does "1", "1e3" and "nan"."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def nearest_place(known: Float64, v: Float64) -> NDArray[np.int64]:
     """Return for each number of v the place of the nearest of the `known` ones, which increase."""
     right = np.clip(np.searchsorted(known, v), 1, max(1, len(known) - 1))
     if len(known) == 1:

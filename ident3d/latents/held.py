@@ -65,7 +65,7 @@ def single_values(
         except (TypeError, ValueError):
             number = math.nan
         if not -1 <= number <= 1:
-            raise UserError(f"A latent is held fixed at a raw value from -1 to 1, so {name} cannot be {value}.")
+            raise UserError(f"Raw latents are from -1 to 1, so {name} cannot be {value}.")
         singles |= dict.fromkeys(single, number)
     held: Held = {"class": given["class"]} if "class" in given else {}
     return held | {name: singles[name] for name in NAMES if name in singles}

@@ -14,7 +14,7 @@ SPHERE: Final = slice(3, 11)
 
 
 def box_values(raw: Float64, position_range: float, angle_range: float, hue_range: float) -> Float64:
-    """(n, 10) → (n, 10): range · raw."""
+    """Return range · raw, (n, 10), for raw latents (n, 10)."""
     scene = np.empty((len(raw), len(NAMES)))
     scene[:, POSITIONS] = raw[:, POSITIONS] * position_range
     scene[:, ANGLES] = raw[:, ANGLES] * angle_range
@@ -23,7 +23,7 @@ def box_values(raw: Float64, position_range: float, angle_range: float, hue_rang
 
 
 def periodic_values(raw: Float64, position_range: float, angle_range: float, hue_range: float) -> Float64:
-    """(n, 11) → (n, 10): as `World.to_scene` says. Angles and hues go once round, whatever their ranges."""
+    """Return scene values (n, 10) for raw latents (n, 11), as `World.to_scene` says. Angles and hues go once round."""
     scene = np.empty((len(raw), len(NAMES)))
     scene[:, POSITIONS] = raw[:, POSITIONS] * position_range
     scene[:, 2] = (raw[:, 2] + 1) / 2 * position_range
@@ -33,7 +33,7 @@ def periodic_values(raw: Float64, position_range: float, angle_range: float, hue
 
 
 def _spherical_coordinates(point: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Points (n, d + 1) on S^d → d angles: a_k = arccos(x_k / |(x_k … x_{d+1})|) in [0, π], the last in [0, 2π)."""
+    """Return d angles for points (n, d + 1) on S^d: a_k = arccos(x_k / |(x_k … x_{d+1})|) in [0, π], a_d in [0, 2π)."""
     n, d = len(point), point.shape[1] - 1
     angles = np.empty((n, d))
     # The squared length of the coordinates after x_k is summed in this order on every machine, so that angles agree.

@@ -17,6 +17,7 @@ from ident3d.latents.exact.names import CLASSES, GROUPS, NAMES, POSITIONS, VIEWS
 from ident3d.latents.factor import Factor
 from ident3d.latents.factors import Factors
 from ident3d.latents.held import check_held
+from ident3d.latents.raw import check_raw
 from ident3d.latents.scene_values import SPHERE, box_values, periodic_values
 
 # Scene → its own position, angle and hue ranges, in scene units (half widths).
@@ -80,11 +81,9 @@ class World:
         do: Mapping[str, float | str] = MappingProxyType({}),
     ) -> None:
         check_known("scene", scene, RANGES)
-        if hues not in HUE_RULES:
-            raise UserError(f"Hues are {' or '.join(HUE_RULES)}, not {hues!r}.")
+        check_known("hue rule", hues, HUE_RULES)
         given = {"position_range": position_range, "angle_range": angle_range, "hue_range": hue_range}
-        # A frozen object is filled once, here, with what was given or is the scene's own: two worlds that mean the
-        # same are equal, and a manifest holds every number.
+        # A frozen object is filled once, here: two worlds that mean the same are equal, and a manifest holds all.
         self.__dict__.update(scene=scene, hues=hues)
         for (name, value), own in zip(given.items(), RANGES[scene], strict=True):
             self.__dict__[name] = self._check_range(name, value, own)
@@ -93,21 +92,18 @@ class World:
         self.__dict__["fixed"], self.__dict__["do"] = (held, {}) if self.graph is None else ({}, held)
 
     def _check_range(self, name: str, given: float | None, own: float) -> float:
+        what = name.replace("_", " ")
         try:
             value = own if given is None else float(given)
-        except (ValueError, OverflowError):
-            raise UserError(f"The {name.replace('_', ' ')} must be a number, not {given!r}.") from None
+        except (TypeError, ValueError, OverflowError):
+            raise UserError(f"The {what} must be a number, not {given!r}.") from None
         if name == "position_range":
             if not 0 < value < math.inf:
-                raise UserError(f"The position range must be a positive length in scene units, not {value:g}.")
+                raise UserError(f"The {what} must be a positive length in scene units, not {value:g}.")
         elif self.periodic and value != own:
-            raise UserError(
-                f"The periodic world's angles and hues go once round; it takes no {name.replace('_', ' ')}."
-            )
+            raise UserError(f"The periodic world's angles and hues go once round; it takes no {what}.")
         elif not 0 < value <= math.pi:
-            raise UserError(
-                f"The {name.replace('_', ' ')} is a half width in radians above 0 and up to π, not {value:g}."
-            )
+            raise UserError(f"The {what} is a half width in radians above 0 and up to π, not {value:g}.")
         return value
 
     def _check_graph_and_classes(
@@ -124,9 +120,13 @@ class World:
             raise UserError(f"A graph is the path of a TOML file, or what load_model returns, not {graph!r}.")
         chosen = check_classes(classes or graph.classes)
         for name in chosen:
-            if name not in graph.classes:
-                raise UserError(f"The graph has no class {name}; it has {', '.join(graph.classes)}.")
+            check_known("class of the graph", name, graph.classes)
         return graph, chosen
+
+    @property
+    def title(self) -> str:
+        """What the scene is called."""
+        return self.scene
 
     @property
     def causal(self) -> bool:
@@ -188,7 +188,7 @@ class World:
         return Product((Box(3), Sphere(8))) if self.periodic else Box(len(NAMES))
 
     def to_scene(self, raw: ArrayLike) -> NDArray[np.float32]:
-        """(n, n_raw) raw latents → (n, 10) scene values in the order of NAMES, float32.
+        """Return scene values (n, 10) float32 in the order of NAMES for raw latents (n, n_raw).
 
         Box: range · raw. Periodic: x and y as in the box, z = range · (raw + 1)/2, and the point on S⁷ turned to
         spherical coordinates, all but the last of the seven angles doubled.
@@ -200,28 +200,20 @@ class World:
         return values(raw, self.position_range, self.angle_range, self.hue_range).astype(np.float32)
 
     def check_raw(self, raw: ArrayLike) -> NDArray[np.float32]:
-        """Latents from elsewhere as float32, or a sentence about what is wrong with them."""
-        raw = np.asarray(raw)
-        if raw.ndim != 2 or raw.shape[1] != self.n_raw:
-            raise UserError(f"Raw latents of {self.scene} have the shape (images, {self.n_raw}), not {raw.shape}.")
-        if raw.dtype.kind not in "fiu":
-            raise UserError(f"Raw latents are real numbers, not of the type {raw.dtype}.")
-        # Written as a negation, so that NaN counts as outside too.
-        bad = np.argwhere(~(np.abs(raw) <= 1))
-        if len(bad):
-            row, column = bad[0]
-            raise UserError(
-                f"Raw latents lie in [-1, 1], but {self.names[column]} of image {row} is {raw[row, column]:g}."
-            )
+        """Return latents from elsewhere as float32; raise UserError for the first thing that is wrong with them."""
+        given = np.asarray(raw)
+        checked = check_raw(given, self.names, self.scene)
         if self.periodic:
-            length = np.linalg.norm(raw[:, SPHERE].astype(np.float64), axis=1)
-            off = np.flatnonzero(np.abs(length - 1) > 1e-3)
-            if len(off):
-                raise UserError(f"The last eight raw numbers have length 1, but in image {off[0]} {length[off[0]]:g}.")
-        return raw.astype(np.float32)
+            length = np.linalg.norm(given[:, SPHERE].astype(np.float64), axis=1)
+            if len(off := np.flatnonzero(np.abs(length - 1) > 1e-3)):
+                image = off[0]
+                raise UserError(
+                    f"The last eight raw numbers have length 1; that of image {image} is {length[image]:g}."
+                )
+        return checked
 
     def as_dict(self) -> dict[str, Any]:
-        """For the manifest: JSON types only."""
+        """Return the settings in JSON types, for the manifest."""
         settings = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("graph", "classes", "do")}
         # Interventions are recorded under the name that they had in the first folders.
         settings["fixed"] = {**self.fixed, **self.do}
@@ -231,7 +223,7 @@ class World:
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> "World":
-        """The inverse of as_dict; unknown settings are refused."""
+        """Return the world that as_dict wrote; raise UserError for a setting that is not known."""
         # The settings come from a file that anybody may have edited: what is not known is refused by its name.
         known = [f.name for f in fields(cls) if f.name != "do"]
         for name in settings:
@@ -248,7 +240,7 @@ class World:
 
 
 # What a folder records of its latents: the world of a scene or, without a scene, declared factors. Both have names,
-# n_raw, groups, space, held and to_scene.
+# n_raw, groups, space, held, drawn_classes, mechanisms, to_scene and check_raw.
 AnyWorld: TypeAlias = World | Factors
 
 

@@ -10,17 +10,22 @@ from PIL import Image
 
 from ident3d.errors import UserError
 from ident3d.farm.recipe import THREE_D_IDENT, Recipe
+from ident3d.farm.scenes import scene_of
 from ident3d.latents.exact.names import CLASSES, short_name
 from ident3d.latents.exact.streams import noise_seed
+from ident3d.latents.factors import Factors
 from ident3d.latents.worlds import World
+from ident3d.loaders.datasets.frames import frames_by_sequence
+from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.contact_sheet import contact_sheet
 from ident3d.loaders.folders.folder import Folder, checked_shards, open_folder
 from ident3d.loaders.format.latents_source import world_of
 from ident3d.progress import progress_bar
-from ident3d.shapes.rendering import add_meshes, mesh_hashes
 
 
-def preview(path: Path | str, *, count: int = 24, columns: int = 6, with_latents: bool = False) -> Image.Image:
+def preview(
+    path: Path | str, *, count: int = 24, columns: int = 6, with_latents: bool = False, by_sequence: bool = False
+) -> Image.Image:
     """Return a contact sheet of the first `count` finished images; with their raw latents below on request.
 
     Args:
@@ -28,6 +33,8 @@ def preview(path: Path | str, *, count: int = 24, columns: int = 6, with_latents
         count: The number of images.
         columns: Images in a row.
         with_latents: Write the raw latents below each image.
+        by_sequence: One row for each sequence, with at most `columns` of its frames from left to right, or for each z
+            and its views.
 
     Returns:
         A Pillow image.
@@ -40,15 +47,32 @@ def preview(path: Path | str, *, count: int = 24, columns: int = 6, with_latents
     """
     if count < 1 or columns < 1:
         raise UserError(f"A contact sheet needs at least one image and one column, not {min(count, columns)}.")
+    if by_sequence:
+        return sequence_sheet(ImageDataset(path), count, columns, with_latents=with_latents)
     folder = open_folder(path)
     if not folder.entries:
         raise UserError(f"{path} has no finished images yet.")
     # Shards are read one by one until there are enough images: a dataset may have thousands.
-    images, captions = zip(*islice(captioned(folder), count), strict=True)
+    images, captions = zip(*islice(with_captions(folder), count), strict=True)
     return contact_sheet(images, min(columns, len(images)), captions=captions if with_latents else ())
 
 
-def captioned(folder: Folder) -> Iterator[tuple[NDArray[np.uint8], str]]:
+def sequence_sheet(images: ImageDataset, count: int, columns: int, *, with_latents: bool) -> Image.Image:
+    """Return a contact sheet of the first `count` images, with a row for each sequence."""
+    rows = [frames[:columns] for frames in frames_by_sequence(images)]
+    columns = min(columns, max(map(len, rows)))
+    shown, captions, titles = list[NDArray[np.uint8]](), list[str](), list[str]()
+    for number, frames in enumerate(rows[: -(-count // columns)]):
+        titles.append(str(number))
+        pixels, raw = images.images(frames), images.all_latents()[0][frames]
+        # A shorter sequence leaves the rest of its row white.
+        short = columns - len(frames)
+        shown += [*pixels, *[np.full_like(pixels[0], 255)] * short]
+        captions += [*(caption(images.world.names, row) for row in raw), *[""] * short]
+    return contact_sheet(shown, columns, captions=captions if with_latents else (), row_titles=titles)
+
+
+def with_captions(folder: Folder) -> Iterator[tuple[NDArray[np.uint8], str]]:
     """Yield each finished image with its class, if it has one, and its latents."""
     world = world_of(folder.description.settings)
     names = CLASSES if isinstance(world, World) else world.classes
@@ -94,7 +118,7 @@ def traverse(
     """
     recipe.check()
     world = recipe.world
-    if world.periodic:
+    if isinstance(world, World) and world.periodic:
         raise UserError("The periodic world's angles lie on a sphere together; traverse 3dident --angle-range 3.14.")
     classes = world.drawn_classes
     steps = (2 if classes else 7) if steps is None else steps
@@ -102,16 +126,18 @@ def traverse(
         raise UserError(f"A traversal needs at least 2 steps, not {steps}.")
     values = np.linspace(-1, 1, steps, dtype=np.float32)
     cells = traversal(start_of(recipe, base), values)  # (latents, steps, n_raw)
+    if isinstance(world, Factors):
+        cells = world.nearest(cells.reshape(-1, world.n_raw)).reshape(cells.shape)
     titles = [name.replace("_", " ") for name in world.names]
     if classes:
         # With classes every row is one class: the cells are the same in each, and the steps stand side by side.
         flat = np.tile(cells.reshape(-1, world.n_raw), (len(classes), 1))
-        shapes = [name for name in classes for _ in range(len(flat) // len(classes))]
-        images = rendered(recipe, flat, shapes, show_progress=show_progress)
+        shown = [name for name in classes for _ in range(len(flat) // len(classes))]
+        images = render_rows(recipe, flat, shown, show_progress=show_progress)
         titles = [f"{short_name(name)} {value:+.2g}" for name in world.names for value in values]
         return contact_sheet(images, len(titles), column_titles=titles, row_titles=classes)
     flat = cells.swapaxes(0, 1).reshape(-1, world.n_raw)
-    images = rendered(recipe, flat, ["Teapot"] * len(flat), show_progress=show_progress)
+    images = render_rows(recipe, flat, [None] * len(flat), show_progress=show_progress)
     return contact_sheet(images, world.n_raw, column_titles=titles, row_titles=[f"{value:+.2f}" for value in values])
 
 
@@ -121,6 +147,8 @@ def start_of(recipe: Recipe, base: Sequence[float] | None) -> NDArray[np.float32
     start = np.zeros(world.n_raw, np.float32)
     for name, value in world.held.items():
         start[world.names.index(name)] = value
+    if base is None and isinstance(world, Factors):
+        return np.asarray(world.nearest(start[None])[0])
     (checked,) = world.check_raw(np.asarray([start if base is None else base], np.float32))
     return np.asarray(checked)
 
@@ -133,18 +161,18 @@ def traversal(start: NDArray[np.float32], values: NDArray[np.float32]) -> NDArra
     return cells
 
 
-def rendered(
-    recipe: Recipe, raw: NDArray[np.float32], shapes: Sequence[str], *, show_progress: bool
+def render_rows(
+    recipe: Recipe, raw: NDArray[np.float32], classes: Sequence[str | None], *, show_progress: bool
 ) -> list[NDArray[np.uint8]]:
-    """Render the images of these raw latents and meshes in a new studio."""
+    """Render the images of these raw latents and classes in a new studio."""
     from ident3d.blender_scenes.studio import Studio
 
     # Each image has the noise that image i of the dataset would have, so that a picture is the same every time.
-    look = {name: getattr(recipe, name) for name in ("size", "quality", "material", "device")}
-    images = []
-    with Studio(**look, hues=recipe.world.hues) as studio, progress_bar(len(raw), "images", show=show_progress) as bar:
-        add_meshes(studio, mesh_hashes(set(shapes)))
-        for i, scene_latents in enumerate(recipe.world.to_scene(raw)):
-            images.append(studio.render(scene_latents, seed=noise_seed(recipe.seed, recipe.split, i), mesh=shapes[i]))
+    look = {name: getattr(recipe, name) for name in ("size", "quality", "device")}
+    scene, images = scene_of(recipe.settings({})), []
+    with Studio(scene, **look) as studio, progress_bar(len(raw), "images", show=show_progress) as bar:
+        for i, row in enumerate(recipe.world.to_scene(raw)):
+            seed = noise_seed(recipe.seed, recipe.split, i)
+            images.append(studio.render(row, seed=seed, class_name=classes[i]))
             bar.update(1)
     return images

@@ -77,7 +77,7 @@ def augmentation_readout(parameters: Mapping[str, ArrayLike], h: ArrayLike, *, s
 
 
 def parameter_arrays(parameters: Mapping[str, ArrayLike], rows: int) -> dict[str, NDArray[Any]]:
-    """The parameters as arrays, checked to have one value per row."""
+    """Return the parameters as arrays, checked to have one value per row."""
     if not parameters:
         raise UserError("Augmentation read-out needs at least one parameter.")
     arrays = {name: plain_array(values, name) for name, values in parameters.items()}
@@ -88,7 +88,7 @@ def parameter_arrays(parameters: Mapping[str, ArrayLike], rows: int) -> dict[str
 
 
 def _is_discrete(array: NDArray[Any]) -> bool:
-    """Strings, booleans and, as for latents, few different whole numbers."""
+    """Return whether these are strings, booleans or, as for latents, few different whole numbers."""
     if array.dtype.kind in "USb":
         return True
     return array.ndim == 1 and kinds_of(matrix(array, "parameter"))[0] == "discrete"

@@ -90,7 +90,7 @@ def block_identifiability(
 
 
 def block_columns(blocks: Mapping[str, Sequence[int]], width: int) -> dict[str, list[int]]:
-    """The columns of each block, checked to be different ones of `width`."""
+    """Return the columns of each block, checked to be different ones of `width`."""
     if not blocks:
         raise UserError("Block identifiability needs at least one block of latents and one of codes.")
     chosen = {name: [int(column) for column in columns] for name, columns in blocks.items()}
@@ -101,7 +101,7 @@ def block_columns(blocks: Mapping[str, Sequence[int]], width: int) -> dict[str, 
 
 
 def _mean(per_latent: Floats) -> Floats:
-    """Mean over latents, NaN where none of them varies."""
+    """Return the mean over latents, NaN if none of them varies."""
     count = (~np.isnan(per_latent)).sum(axis=0)
     total = np.nansum(per_latent, axis=0)
     return np.asarray(np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0))

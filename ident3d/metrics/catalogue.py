@@ -56,17 +56,17 @@ class ScoreEntry:
 
 
 def _in_turns(data: Data) -> Floats:
-    """The periodic latents, each divided by its period."""
+    """Return the periodic latents, each divided by its period."""
     # In turns, latents of different periods go into one call.
     turns = [data.z[:, i] / float(kind) for i, kind in enumerate(data.kinds) if is_periodic(kind)]
     if not turns:
-        raise UserError("no latent was declared periodic (kinds)")
+        raise UserError("no latent is declared periodic, by --periodic or `kinds` in Python")
     return np.stack(turns, axis=1)
 
 
 def _code_turns(data: Data) -> Floats:
     if data.code_period is None:
-        raise UserError("the codes were not declared periodic (code_period)")
+        raise UserError("the codes are not declared periodic, by --code-period or `code_period` in Python")
     return np.asarray(data.h / data.code_period)
 
 

@@ -70,30 +70,13 @@ def class_accuracy(
         >>> float(found) > 0.95, found.classes.tolist()
         (True, ['Cow', 'Hare'])
     """
-    values, codes = class_rows(classes, h, "classes", "codes h")
-    if test is None:
-        first, second = halves(len(values), seed)
-        fit_values, fit_codes, values, codes = values[first], codes[first], values[second], codes[second]
-    else:
-        fit_values, fit_codes = values, codes
-        values, codes = class_rows(*test, "test classes", "test codes")
-        if codes.shape[1] != fit_codes.shape[1] or (values.dtype.kind in "US") != (fit_values.dtype.kind in "US"):
-            raise UserError("The test arrays must have the columns and the kind of class of the arrays to fit on.")
-    # Both sides are numbered together: a class that the fitted rows lack still counts as missed.
-    known, labels = np.unique(np.concatenate([fit_values, values]), return_inverse=True)
-    fit_labels, true = labels[: len(fit_values)].astype(np.int64), labels[len(fit_values) :].astype(np.int64)
+    known, fit_labels, fit_codes, true, codes = fitted_and_scored(classes, h, test, seed)
     if np.unique(fit_labels).size < 2:
         raise UserError("The fitted rows hold a single class, so there is nothing to classify.")
     # The penalty acts on the weights: in other units it would weigh small codes more than large ones.
     scale = standardized(fit_codes)
     model = logistic(scale.columns, fit_labels)
-    predicted = np.asarray(model.predict((codes - scale.mean) / scale.scale), dtype=np.int64)
-    count = np.bincount(true, minlength=known.size)
-    hits = np.bincount(true[true == predicted], minlength=known.size)
-    per_class = np.divide(hits, count, out=np.full(known.size, np.nan), where=count > 0)
-    return ClassAccuracy(
-        float((true == predicted).mean()), float(count.max() / count.sum()), known, per_class, true, predicted
-    )
+    return accuracy_of(known, true, np.asarray(model.predict((codes - scale.mean) / scale.scale), dtype=np.int64))
 
 
 def explicitness(
@@ -149,13 +132,42 @@ def explicitness(
 
 
 def logistic(features: Floats, labels: Integers) -> LogisticRegression:
-    """Multinomial logistic regression with scikit-learn's defaults (L2, C = 1, lbfgs), run to convergence."""
+    """Return multinomial logistic regression with scikit-learn's defaults (L2, C = 1, lbfgs), run to convergence."""
     # The default of 100 iterations stops short of the optimum on correlated codes.
     return LogisticRegression(max_iter=2000).fit(features, labels)
 
 
+def fitted_and_scored(
+    classes: ArrayLike, h: ArrayLike, test: tuple[ArrayLike, ArrayLike] | None, seed: int
+) -> tuple[NDArray[Any], Integers, Floats, Integers, Floats]:
+    """Return the classes that there are, and class numbers and codes of the rows to fit on and of those to score on."""
+    values, codes = class_rows(classes, h, "classes", "codes h")
+    if test is None:
+        first, second = halves(len(values), seed)
+        fit_values, fit_codes, values, codes = values[first], codes[first], values[second], codes[second]
+    else:
+        fit_values, fit_codes = values, codes
+        values, codes = class_rows(*test, "test classes", "test codes")
+        if codes.shape[1] != fit_codes.shape[1] or (values.dtype.kind in "US") != (fit_values.dtype.kind in "US"):
+            raise UserError("The test arrays must have the columns and the kind of class of the arrays to fit on.")
+    # Both sides are numbered together: a class that the fitted rows lack still counts as missed.
+    known, labels = np.unique(np.concatenate([fit_values, values]), return_inverse=True)
+    labels = labels.astype(np.int64)
+    return known, labels[: len(fit_values)], fit_codes, labels[len(fit_values) :], codes
+
+
+def accuracy_of(known: NDArray[Any], true: Integers, predicted: Integers) -> ClassAccuracy:
+    """Return the accuracy of predicted class numbers, over all rows and within each class."""
+    count = np.bincount(true, minlength=known.size)
+    hits = np.bincount(true[true == predicted], minlength=known.size)
+    per_class = np.divide(hits, count, out=np.full(known.size, np.nan), where=count > 0)
+    return ClassAccuracy(
+        float((true == predicted).mean()), float(count.max() / count.sum()), known, per_class, true, predicted
+    )
+
+
 def class_rows(classes: ArrayLike, h: ArrayLike, class_name: str, code_name: str) -> tuple[NDArray[Any], Floats]:
-    """Class values and codes with equally many rows."""
+    """Return class values and codes with equally many rows."""
     labels, known = class_labels(classes, class_name)
     codes = matrix(h, code_name)
     if len(labels) != len(codes):
@@ -164,7 +176,7 @@ def class_rows(classes: ArrayLike, h: ArrayLike, class_name: str, code_name: str
 
 
 def _mean_auc(probability: Floats, levels: Integers, labels: Integers) -> float:
-    """Mean over levels of the area under the ROC curve; NaN if no level can be scored."""
+    """Return the mean over levels of the area under the ROC curve; NaN if no level can be scored."""
     scored = [(labels == level, column) for level, column in zip(levels, probability.T, strict=True)]
     areas = [roc_auc_score(mine, column) for mine, column in scored if 0 < mine.sum() < len(mine)]
     return float(np.mean(areas)) if areas else float("nan")

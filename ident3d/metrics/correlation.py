@@ -82,7 +82,7 @@ def mcc(
 
 
 def correlation_matrix(z: Floats, h: Floats, *, ranks: bool = False) -> Floats:
-    """Pearson correlation of every latent (rows) with every code (columns), of midranks if `ranks`; 0 if constant."""
+    """Return the Pearson correlation of latents (rows) with codes (columns), of midranks if `ranks`; 0 if constant."""
     if ranks:
         z, h = rankdata(z, axis=0), rankdata(h, axis=0)
     matrix = standardized(z).columns.T @ standardized(h).columns / len(z)
@@ -91,7 +91,7 @@ def correlation_matrix(z: Floats, h: Floats, *, ranks: bool = False) -> Floats:
 
 
 def match_codes(correlation: Floats, moving: Flags) -> Mcc:
-    """The best one-to-one assignment on |correlation|, for the latents that vary (`moving`)."""
+    """Return the best one-to-one assignment on |correlation|, for the latents that vary (`moving`)."""
     # Constant latents have no row in the matching: they must not take a code away from one that varies.
     strength = np.abs(correlation)
     assignment = np.full(len(strength), -1, dtype=np.int64)

@@ -108,7 +108,8 @@ def dci(
         if importance == "permutation":
             matters[i] = _drops(models, scored, target, kind, losses, seed)
         else:
-            matters[i] = np.mean([model.feature_importances_ for model in models], axis=0)
+            # Rounding may leave a tree's importance a little below 0; the reference takes the size as well.
+            matters[i] = np.abs(np.mean([model.feature_importances_ for model in models], axis=0))
     disentanglement, per_code = concentration(matters[moving].T)
     completeness, per_factor = concentration(matters[moving])
     per_latent = np.full(len(data.kinds), np.nan)
@@ -148,7 +149,7 @@ def concentration(importance: ArrayLike) -> tuple[float, Floats]:
 
 
 def _target(column: Floats, kind: Kind, goal: Standardized, i: int) -> Floats:
-    """What a model predicts of latent i: its value, standardised if continuous, or its point on the circle."""
+    """Return what a model predicts of latent i: its value, standardised if continuous, or its point on the circle."""
     if kind == "discrete":
         return column
     # Trees minimise squared errors, which mean something for a point on the circle and nothing for an angle.
@@ -156,7 +157,7 @@ def _target(column: Floats, kind: Kind, goal: Standardized, i: int) -> Floats:
 
 
 def _fit_models(codes: Floats, target: Any, importance: Importance, kind: Kind, seed: int) -> list[Any]:
-    """The fitted model; two of them for boosting of a periodic factor, which takes one output at a time."""
+    """Return the fitted model; two of them for boosting of a periodic factor, which takes one output at a time."""
     if importance != "boosting":
         forest = ensemble.RandomForestClassifier if kind == "discrete" else ensemble.RandomForestRegressor
         # Leaves of five rows halve the time; every split looks at all codes, else noise codes collect importance.
@@ -167,7 +168,7 @@ def _fit_models(codes: Floats, target: Any, importance: Importance, kind: Kind, 
 
 
 def _losses(models: list[Any], codes: Floats, target: Any, kind: Kind) -> Floats:
-    """Loss of each row, of which 1 - mean is the performance, the accuracy of a discrete factor and else the R².
+    """Return the loss of each row, of which 1 - mean is the performance: accuracy of a discrete factor, else R².
 
     1 for a wrong level, else the squared error in units of the variance; NaN if the rows do not vary.
     """
@@ -181,7 +182,7 @@ def _losses(models: list[Any], codes: Floats, target: Any, kind: Kind) -> Floats
 
 
 def _drops(models: list[Any], codes: Floats, target: Any, kind: Kind, losses: Floats, seed: int) -> Floats:
-    """Mean rise of the losses when one code is shuffled among the scored rows; 0 where it may be luck.
+    """Return the mean rise of the losses when one code is shuffled among the scored rows; 0 if it may be luck.
 
     Without this rule the shares of a factor that no code predicts are shares of noise, and look concentrated.
     """
@@ -204,5 +205,5 @@ def _drops(models: list[Any], codes: Floats, target: Any, kind: Kind, losses: Fl
 
 
 def _above_zero(differences: Floats, errors: float) -> bool:
-    """Whether the mean of paired differences lies more than `errors` of its standard errors above 0; not for NaN."""
+    """Return whether the mean of paired differences is over `errors` of its standard errors above 0; False for NaN."""
     return bool(differences.mean() > errors * differences.std() / np.sqrt(len(differences)))

@@ -20,7 +20,7 @@ FACTOR_BINS = 10
 
 
 def kinds_of(z: Floats, kinds: Sequence[Kind] | None = None) -> tuple[Kind, ...]:
-    """The kind of each latent, checked; by default integers of at most CODE_BINS different values are discrete."""
+    """Return the kind of each latent, checked; by default whole numbers of at most CODE_BINS values are discrete."""
     # Files hold class numbers as floats: a few whole numbers are taken for levels, whatever their type is.
     if kinds is None:
         return tuple(
@@ -40,20 +40,20 @@ def is_periodic(kind: Kind) -> bool:
 
 
 def angles(values: Floats, period: float) -> Floats:
-    """Periodic values in radians: 2π x / period."""
+    """Return periodic values in radians: 2π x / period."""
     if not (np.isfinite(period) and period > 0):
         raise UserError(f"A period is a positive number; it is {period!r}.")
     return np.asarray(values * (2 * np.pi / period))
 
 
 def circle(column: Floats, period: float) -> Floats:
-    """A periodic column as the points (cos, sin) of the unit circle, shape (N, 2)."""
+    """Return a periodic column as the points (cos, sin) of the unit circle, shape (N, 2)."""
     angle = angles(column, period)
     return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
 def bins_of(columns: Floats, bins: int, binning: Binning = "width") -> Integers:
-    """Bin index 0..bins-1 per column; the largest value goes to the last bin.
+    """Return the bin 0..bins-1 of each value per column; the largest value goes to the last bin.
 
     `"width"`: bins of equal width between the column's smallest and largest value (Locatello et al. 2019).
     `"mass"`: equally many samples per bin, ties kept together, which any increasing map leaves alone.
@@ -76,7 +76,7 @@ def bins_of(columns: Floats, bins: int, binning: Binning = "width") -> Integers:
 def levels_of(
     z: Floats, kinds: Sequence[Kind] | None = None, bins: int = FACTOR_BINS, binning: Binning = "width"
 ) -> Integers:
-    """Each latent as levels 0, 1, ...: values of a discrete one, bins of a continuous one, arcs of a periodic one."""
+    """Return latents as levels 0, 1, …: values of a discrete one, bins of a continuous one, arcs of a periodic one."""
     index = bins_of(z, bins, binning)
     for i, kind in enumerate(kinds_of(z, kinds)):
         if kind == "discrete":
@@ -104,7 +104,7 @@ def level_rows(
     kinds: Sequence[Kind] | None,
     bins: int = FACTOR_BINS,
 ) -> LevelRows:
-    """The rows of a score that fits a classifier: `test` or else the second half is held out, shuffled by `seed`."""
+    """Return the rows of a score that fits a classifier: `test` or else one half, shuffled by `seed`, is held out."""
     rows = rows_to_use(z, h, test, split=test is None, seed=seed)
     # Levels are counted over both parts: a level has the same number in each.
     both = np.vstack([rows.z_fit, rows.z])

@@ -138,7 +138,7 @@ def modularity(
 
 
 def mutual_information(codes: Integers, levels: Integers) -> tuple[Floats, Floats]:
-    """Plug-in mutual information (d, k) of binned codes and factor levels, and the entropy (d,) of each factor; nats.
+    """Return plug-in mutual information (d, k) of binned codes and levels, and the entropy (d,) of factors, in nats.
 
     I = Σ_ab p_ab log p_ab / (p_a p_b) from the joint histogram. One pass per code counts its joints with all factors.
     """

@@ -98,13 +98,13 @@ def infomec(
     normalised = np.divide(information, entropy[:, None], out=np.zeros_like(information), where=moving[:, None])
     features = _one_hot(code_levels) if discrete_codes else standardized(codes).columns
     per_latent = np.array(
-        [_explained(features, column) if m else np.nan for column, m in zip(levels.T, moving, strict=True)]
+        [_explicitness(features, column) if m else np.nan for column, m in zip(levels.T, moving, strict=True)]
     )
     per_code, compactness = np.full(codes.shape[1], np.nan), np.full(len(moving), np.nan)
     shares = normalised[np.ix_(moving, active)]
-    per_code[active] = _concentration(shares.T)
+    per_code[active] = _share_of_largest(shares.T)
     if active.sum() > 1:
-        compactness[moving] = _concentration(shares)
+        compactness[moving] = _share_of_largest(shares)
     mean_compactness = float(compactness[moving].mean())
     return InfoMec(
         float(per_code[active].mean()), mean_over_varying(per_latent), mean_compactness,
@@ -112,8 +112,8 @@ def infomec(
     )  # fmt: skip
 
 
-def _concentration(shares: Floats) -> Floats:
-    """(max / sum - 1/n) / (1 - 1/n) of each row of n shares; 0 for a row of zeros."""
+def _share_of_largest(shares: Floats) -> Floats:
+    """Return (max / sum - 1/n) / (1 - 1/n) of each row of n shares; 0 for a row of zeros."""
     total, even = shares.sum(axis=1), 1 / shares.shape[1]
     largest = np.divide(shares.max(axis=1), total, out=np.full(len(total), even), where=total > 0)
     return np.asarray((largest - even) / (1 - even))
@@ -133,8 +133,8 @@ def _one_hot(code_levels: Integers) -> Floats:
     return np.hstack([np.eye(int(code.max()) + 1)[code] for code in code_levels.T])
 
 
-def _explained(features: Floats, labels: Integers) -> float:
-    """1 - cross-entropy / log(levels). Balanced classes make the fit without codes predict every level alike."""
+def _explicitness(features: Floats, labels: Integers) -> float:
+    """Return 1 - cross-entropy / log(levels). Balanced classes make the fit without codes predict every level alike."""
     # Without a penalty and with 100 steps, as in the reference: where codes separate the levels there is no optimum.
     model = LogisticRegression(C=np.inf, class_weight="balanced", max_iter=100)
     with warnings.catch_warnings():

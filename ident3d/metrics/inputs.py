@@ -4,6 +4,7 @@ Two rules hold for every score. A value that is not finite is an error, never si
 not vary has nothing to be identified: it is reported as NaN and left out of the headline.
 """
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,11 +45,15 @@ class Standardized(NamedTuple):
 
 
 def plain_array(values: ArrayLike, name: str) -> NDArray[Any]:
-    """The NumPy array behind anything array-like, including a torch tensor with a gradient or on a device."""
+    """Return the NumPy array behind anything array-like, such as a torch tensor with a gradient or on a device."""
     source: Any = values
     # A torch tensor that needs a gradient, or lies on a GPU, refuses np.asarray.
     if hasattr(source, "detach") and hasattr(source, "cpu"):
         source = source.detach().cpu()
+        # NumPy has no bfloat16; each of its numbers is a float32.
+        source = source.float() if str(source.dtype) == "torch.bfloat16" else source
+    if isinstance(source, str | Path):
+        raise UserError(f"{name} must be an array, not the path {str(source)!r}; numpy.load reads one from a file.")
     try:
         array = np.asarray(source)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -62,7 +67,7 @@ def plain_array(values: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def matrix(values: ArrayLike, name: str) -> Floats:
-    """`values` as a finite float64 array (rows, columns); one dimension is read as a single column."""
+    """Return `values` as a finite float64 array (rows, columns); one dimension is read as a single column."""
     array = plain_array(values, name)
     if array.ndim == 1:
         array = array[:, None]
@@ -79,7 +84,7 @@ def matrix(values: ArrayLike, name: str) -> Floats:
 
 
 def pair(z: ArrayLike, h: ArrayLike, names: tuple[str, str] = ("latents z", "codes h")) -> tuple[Floats, Floats]:
-    """Latents and codes as matrices with equally many rows, at least two."""
+    """Return latents and codes as matrices with equally many rows, at least two."""
     latents, codes = matrix(z, names[0]), matrix(h, names[1])
     if len(latents) != len(codes):
         raise UserError(f"{names[0]} has {len(latents)} rows and {names[1]} has {len(codes)}; they must match.")
@@ -102,7 +107,7 @@ def check_rows(fit: str, rows: int, columns: int) -> None:
 
 
 def class_labels(values: ArrayLike, name: str) -> tuple[Integers, NDArray[Any]]:
-    """Class indices 0..C-1 and the C class values, from one-dimensional integers, booleans, floats or strings."""
+    """Return class indices 0..C-1 and the C class values of one-dimensional integers, booleans, floats or strings."""
     array = plain_array(values, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -115,12 +120,12 @@ def class_labels(values: ArrayLike, name: str) -> tuple[Integers, NDArray[Any]]:
 
 
 def varies(columns: Floats) -> Flags:
-    """Which columns are not constant, up to the round-off of float64."""
+    """Return which columns are not constant, up to the round-off of float64."""
     return _extent(columns)[1]
 
 
 def standardized(columns: Floats) -> Standardized:
-    """(x - mean) / std per column. Columns are first divided by their largest value, so that no square overflows."""
+    """Return (x - mean) / std per column. Columns are divided by their largest value first: no square overflows."""
     largest, moving = _extent(columns)
     largest[largest == 0] = 1
     unit = columns / largest
@@ -135,7 +140,7 @@ def standardized(columns: Floats) -> Standardized:
 
 
 def _extent(columns: Floats) -> tuple[Floats, Flags]:
-    """The largest absolute value of each column, and whether the column is not constant."""
+    """Return the largest absolute value of each column, and whether the column is not constant."""
     low, high = columns.min(axis=0), columns.max(axis=0)
     largest = np.maximum(np.abs(low), np.abs(high))
     # Halves, so that the range of the largest float64 numbers does not overflow.
@@ -163,7 +168,7 @@ def rows_to_use(
 
 
 def halves(rows: int, seed: int | None) -> tuple[Integers, Integers]:
-    """Indices of the first floor(N/2) rows and of the rest, in order (`seed` None) or shuffled by `seed`."""
+    """Return indices of the first floor(N/2) rows and of the rest, in order (`seed` None) or shuffled by `seed`."""
     if rows < 4:
         raise UserError(f"A held-out split needs at least four rows; there are {rows}.")
     # Without a seed the rows keep their order, as in the papers' scripts; a seed is for rows that are sorted.
@@ -172,14 +177,14 @@ def halves(rows: int, seed: int | None) -> tuple[Integers, Integers]:
 
 
 def lead_of_best(table: Floats) -> Floats:
-    """How far the largest value of each row is ahead of the second largest, which is 0 if there is only one."""
+    """Return how far the largest value of each row is ahead of the second largest, 0 if there is only one."""
     # The column of zeros is the second best of a single code.
     ordered = np.sort(np.hstack([np.zeros((len(table), 1)), table]), axis=1)
     return np.asarray(ordered[:, -1] - ordered[:, -2])
 
 
 def mean_over_varying(per_latent: Floats) -> float:
-    """Mean over the latents that vary; NaN marks the others."""
+    """Return the mean over the latents that vary; NaN marks the others."""
     defined = per_latent[~np.isnan(per_latent)]
     if defined.size == 0:
         raise UserError("Every latent is constant in the rows that are scored, so there is nothing to identify.")

@@ -147,7 +147,7 @@ def kernel_ridge_r2(
 
 
 def coordinate_correlation(z: Floats, h: Floats, *, max_rows: int, seed: int) -> Floats:
-    """Correlation (d, k) of each latent with its held-out kernel-ridge prediction from each single code, at least 0."""
+    """Return the correlation (d, k), at least 0, of latents with held-out predictions from each single code."""
     fit, score = halves(len(z), seed)
     fit, score = fit[: max(max_rows // 2, 2)], score[: max(max_rows // 2, 2)]
     matrix = np.zeros((z.shape[1], h.shape[1]))
@@ -180,7 +180,7 @@ def _as_given(columns: Floats) -> Standardized:
 
 
 def _affinity(left: Floats, right: Floats, kernel: Kernel) -> Floats:
-    """What the kernel is a function of: squared distances for RBF, inner products for linear."""
+    """Return what the kernel is a function of: squared distances for RBF, inner products for linear."""
     return np.asarray(cdist(left, right, "sqeuclidean") if kernel == "rbf" else left @ right.T)
 
 
@@ -189,7 +189,7 @@ def _kernel(affinity: Floats, gamma: float, kernel: Kernel) -> Floats:
 
 
 def _dual(gram: Floats, targets: Floats, alpha: float) -> Floats:
-    """a = (K + αI)⁻¹ targets."""
+    """Return a = (K + αI)⁻¹ targets."""
     ridge = gram.copy()
     ridge.flat[:: len(gram) + 1] += alpha
     try:
@@ -202,7 +202,7 @@ def _dual(gram: Floats, targets: Floats, alpha: float) -> Floats:
 def _cross_validate(
     affinity: Floats, latents: Floats, kernel: Kernel, alphas: Sequence[float], gammas: Sequence[float], folds: int
 ) -> Floats:
-    """R² (alphas, gammas, d) averaged over contiguous folds."""
+    """Return R² (alphas, gammas, d) averaged over contiguous folds."""
     if not 2 <= folds <= len(latents) // 2:
         raise UserError(f"{folds} folds need at least {2 * max(folds, 2)} fitted rows; there are {len(latents)}.")
     table = np.zeros((len(alphas), len(gammas), latents.shape[1]))
@@ -218,7 +218,7 @@ def _cross_validate(
 
 
 def _choice(cv_r2: Floats, moving: Flags, per_latent: bool) -> list[tuple[int, int]]:
-    """Grid position of the best R² of each latent, or of their mean; the first one on ties."""
+    """Return the grid position of the best R² of each latent, or of their mean; the first one on ties."""
     latents = cv_r2.shape[2]
     # A latent that is constant in some fold has no R² there; it then follows the first point of the grid.
     score = np.where(np.isnan(cv_r2), -np.inf, cv_r2)

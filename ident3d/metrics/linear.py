@@ -47,6 +47,14 @@ class LinearR2(Score):
 
         Returns:
             The adjusted R².
+
+        Example:
+            >>> import numpy as np
+            >>> from ident3d import metrics
+            >>> z = np.random.default_rng(0).uniform(size=(100, 3))
+            >>> found = metrics.linear_r2(z, z + 0.3)
+            >>> round(found.adjusted(), 6)
+            1.0
         """
         check_known("count", count, get_args(Regressors))
         if self.held_out:
@@ -70,7 +78,7 @@ class FitResidual(Score):
 
 
 def affine_map(z: Floats, h: Floats) -> tuple[Floats, Floats]:
-    """Least-squares weights (k, d) and offset (d,) of ẑ = h @ weights + offset; of least norm when not unique."""
+    """Return least-squares weights (k, d) and offset (d,) of ẑ = h @ weights + offset, of least norm if not unique."""
     codes, latents = standardized(h), standardized(z)
     # Standardised columns make the rank decision independent of the units of each code.
     solution = np.linalg.lstsq(codes.columns, latents.columns, rcond=None)[0]
@@ -79,7 +87,7 @@ def affine_map(z: Floats, h: Floats) -> tuple[Floats, Floats]:
 
 
 def unexplained(true: Floats, predicted: Floats) -> Floats:
-    """Residual sum of squares / centred sum of squares per column; NaN where the true column is constant."""
+    """Return residual / centred sum of squares per column; NaN if the true column is constant."""
     target = standardized(true)
     # In units of the true column's deviation, so that no square overflows.
     residual = (true - predicted) / target.scale

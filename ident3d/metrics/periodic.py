@@ -119,7 +119,7 @@ def periodic_r2(
 
 
 def squared_correlation(z: Floats, h: Floats, kinds: Sequence[Kind]) -> Floats:
-    """How much of each code (columns) is linear in each latent alone (rows): r², on the circle for a periodic latent.
+    """Return how much of each code (columns) is linear in each latent (rows): r², on the circle for a periodic latent.
 
     For a periodic latent it is Mardia's circular-linear R² = (r_c² + r_s² - 2 r_c r_s r_cs) / (1 - r_cs²), with r_c
     and r_s the correlations of the code with cosine and sine, and r_cs that of cosine with sine.
@@ -154,5 +154,5 @@ def _jammalamadaka(a: Floats, b: Floats) -> Floats:
 
 
 def _on_circles(columns: Floats, period: float) -> Floats:
-    """(N, d) -> (N, 2d): cosine and sine of each column side by side."""
+    """Return (N, 2d) for (N, d): cosine and sine of each column side by side."""
     return np.hstack([circle(column, period) for column in columns.T])

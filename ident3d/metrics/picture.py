@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,15 +51,21 @@ def correlation_picture(
     if not target.parent.is_dir():
         raise UserError(f"There is no folder {str(target.parent)!r} to write the picture to.")
     figure = correlation_figure(result, latent_names=latent_names, code_names=code_names)
+    # Under another name first: a full disk, or a kill, leaves no half picture, and an older one whole.
+    partial = target.with_name(f".partial-{token_hex(8)}")
     with os_errors(f"The picture cannot be written to {str(target)!r}"):
-        figure.savefig(target, dpi=150)
+        try:
+            figure.savefig(partial, format=target.suffix.lower()[1:], dpi=150)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
     return target
 
 
 def correlation_figure(
     result: Mcc, *, latent_names: Sequence[str] | None = None, code_names: Sequence[str] | None = None
 ) -> "Figure":
-    """Latents (rows) against codes (columns), coloured by signed correlation, matched pairs framed."""
+    """Return latents (rows) against codes (columns), coloured by signed correlation, matched pairs framed."""
     # Figure without pyplot: no global state, no display, and matplotlib loads only here
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ident3d.metrics.blocks import BlockR2
 from ident3d.metrics.catalogue import CATALOGUE
 from ident3d.metrics.correlation import Mcc
 from ident3d.metrics.inputs import Floats
+from ident3d.metrics.intervals import Interval
 from ident3d.metrics.picture import correlation_picture
-from ident3d.metrics.resampling import Interval
 from ident3d.metrics.result import Score, plain
 
 WIDTH = 110  # of the table, in characters
@@ -34,7 +35,7 @@ class Report:
     cpu_seconds: dict[str, float]
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as plain numbers, lists and strings; NaN is None."""
+        """Return everything as plain numbers, lists and strings; NaN is None."""
         return {
             "scores": {name: score.as_dict() for name, score in self.scores.items()},
             "intervals": {name: plain(interval._asdict()) for name, interval in self.intervals.items()},
@@ -46,11 +47,11 @@ class Report:
         }
 
     def to_json(self, indent: int | None = 2) -> str:
-        """`as_dict` as strict JSON."""
+        """Return `as_dict` as strict JSON."""
         return json.dumps(self.as_dict(), indent=indent, allow_nan=False)
 
     def table(self) -> str:
-        """A line per score with its interval, the values per latent, and what was left out."""
+        """Return a line per score with its interval, the values per latent, and what was left out."""
         sizes = f"{self.settings['rows']} rows, {len(self.latent_names)} latents, {self.settings['codes']} codes"
         lines = [f"{sizes}, seed {self.settings['seed']}", "", *self._headlines()]
         detail = {name: values for name in self.scores if (values := self._per_latent(name)) is not None}
@@ -66,6 +67,11 @@ class Report:
                 lines += ["", *_aligned([[row[0], *row[start : start + step]] for row in rows], left={0})]
             if any(np.isnan(values).any() for values in detail.values()):
                 lines += ["", "- no value: a constant latent, one without a code, or one that the score is not about"]
+        for name, score in self.scores.items():
+            if isinstance(score, BlockR2) and len(score.blocks) > 1:
+                rows = [[name, *score.code_blocks]]
+                rows += [[b, *(f"{r2:.3f}" for r2 in row)] for b, row in zip(score.blocks, score.matrix, strict=True)]
+                lines += ["", *_aligned(rows, left={0})]
         if self.left_out:
             # Scores with the same reason share a line: without classes or kinds there are several.
             reasons = list(dict.fromkeys(self.left_out.values()))
@@ -92,7 +98,7 @@ class Report:
         return _aligned(rows, left={0, len(rows[0]) - 1})
 
     def _per_latent(self, name: str) -> Floats | None:
-        """The values of a score per latent, NaN for latents that it is not about; None if it has no such values."""
+        """Return the values of a score per latent, NaN for latents that it is not about; None if it has none."""
         values = getattr(self.scores[name], "per_latent", None)
         if values is None:
             return None
@@ -104,7 +110,7 @@ class Report:
 
 
 def _aligned(rows: list[list[str]], left: set[int]) -> list[str]:
-    """Rows of words as lines of columns two spaces apart; numbers are flush right, the columns in `left` flush left."""
+    """Return rows of words as lines of columns two spaces apart, flush right; the columns in `left` flush left."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     form = "  ".join(f"{{:{'<' if i in left else '>'}{width}}}" for i, width in enumerate(widths))
     return [form.format(*row).rstrip() for row in rows]

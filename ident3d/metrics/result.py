@@ -1,4 +1,4 @@
-"""The shape of a result: a headline number with its details beside it."""
+"""The shape of a result: a headline number with its details."""
 
 import math
 from dataclasses import dataclass, fields
@@ -17,7 +17,7 @@ class Score:
         return self.score
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields as plain numbers, lists and strings, ready for JSON; NaN becomes None.
+        """Return the fields as plain numbers, lists and strings, ready for JSON; NaN becomes None.
 
         Fields with one entry per row of the data (`repr=False`) are left out.
         """
@@ -25,7 +25,7 @@ class Score:
 
 
 def plain(value: Any) -> Any:
-    """`value` in terms JSON knows: arrays become lists, NaN and infinity become None."""
+    """Return `value` in terms that JSON knows: arrays become lists, NaN and infinity become None."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     # JSON knows neither NaN nor infinity, and strict readers refuse Python's spelling of them.

@@ -17,17 +17,17 @@ from ident3d.metrics.classifiers import ClassAccuracy, class_rows
 from ident3d.metrics.correlation import mcc
 from ident3d.metrics.factors import Kind, is_periodic, kinds_of
 from ident3d.metrics.inputs import pair
-from ident3d.metrics.kernel import KernelRidgeR2
-from ident3d.metrics.linear import LinearR2
-from ident3d.metrics.report import Report
-from ident3d.metrics.resampling import (
+from ident3d.metrics.intervals import (
     STATISTICS,
     Interval,
     bootstrap,
     bootstrap_accuracy,
     bootstrap_predictions,
-    check_request,
+    check_bootstrap,
 )
+from ident3d.metrics.kernel import KernelRidgeR2
+from ident3d.metrics.linear import LinearR2
+from ident3d.metrics.report import Report
 from ident3d.metrics.result import Score
 
 
@@ -93,7 +93,7 @@ def score(
     names = _names(latent_names, latents.shape[1])
     chosen, named = choose_scores(metrics)
     if resamples:
-        check_request(resamples, level)
+        check_bootstrap(resamples, level)
     # Scikit-learn takes no larger seeds.
     if not 0 <= seed < 2**32:
         raise UserError(f"seed must be between 0 and 2**32 - 1; it is {seed}.")
@@ -142,7 +142,7 @@ def score(
 
 
 def choose_scores(metrics: str | Sequence[str]) -> tuple[list[str], bool]:
-    """The names to compute, in the order of the catalogue, and whether they were named one by one."""
+    """Return the names to compute, in the order of the catalogue, and whether they were named one by one."""
     if metrics == "all":
         return list(CATALOGUE), False
     if metrics == "default":
@@ -159,7 +159,9 @@ def choose_scores(metrics: str | Sequence[str]) -> tuple[list[str], bool]:
 def _names(latent_names: Sequence[str] | None, d: int) -> tuple[str, ...]:
     names = tuple(f"z{i}" for i in range(d)) if latent_names is None else tuple(map(str, latent_names))
     if len(names) != d:
-        raise UserError(f"latent_names must name each of the {d} latents; it names {len(names)}.")
+        raise UserError(
+            f"--names, or latent_names in Python, names each of the {d} latents; there are {len(names)} names."
+        )
     return names
 
 

@@ -7,7 +7,7 @@ from ident3d.metrics.inputs import Integers
 
 
 def shared_rows(levels: Integers, factor: int, draws: int, generator: np.random.Generator) -> tuple[Integers, Integers]:
-    """`draws` pairs of different rows with equal level of `factor`; the first row is uniform over those with a match.
+    """Return `draws` pairs of different rows of equal level of `factor`; the first is uniform over rows with a match.
 
     Factors other than the shared one follow the data, so they are independent only if they are so in the data.
     """
@@ -27,7 +27,7 @@ def shared_rows(levels: Integers, factor: int, draws: int, generator: np.random.
 
 
 def batch_of_level(levels: Integers, factor: int, batches: int, size: int, generator: np.random.Generator) -> Integers:
-    """Row indices (batches, size): the rows of a batch share the level of `factor` that a random row has.
+    """Return row indices (batches, size): the rows of a batch share the level of `factor` that a random row has.
 
     Rows are drawn without replacement where the level has enough of them.
     """

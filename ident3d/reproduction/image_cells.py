@@ -8,30 +8,37 @@ from typing import Any, Final
 import torch
 
 from ident3d.errors import UserError
-from ident3d.farm.recipe import Recipe
+from ident3d.farm.recipe import Recipe, source_of_recipe
 from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_widths import realised_pairs
-from ident3d.loaders.folders.folder import is_dataset, read_description
-from ident3d.loaders.format.latents_source import drawn
+from ident3d.loaders.folders.folder import is_dataset
+from ident3d.loaders.format.description import read_description
+from ident3d.loaders.pairs.sampler import PairSampler
 from ident3d.loaders.stores.lease import Busy
 from ident3d.memory import keep_memory
 from ident3d.metrics.scoring import choose_scores
+from ident3d.reproduction.autoencoder import autoencoder_facts
 from ident3d.reproduction.cells import Cell, CellEvent, CellStatus, write_result
+from ident3d.reproduction.readout_cells import readout_figures
 from ident3d.training.experiments.experiment import Experiment, ImageVariant
-from ident3d.training.images.evaluate import Evaluation, evaluate
-from ident3d.training.images.identity import identity_r2
+from ident3d.training.images.by_protocol import ProtocolEvaluation, evaluate_by_protocol
+from ident3d.training.images.evaluate import Evaluation, evaluate, identity_r2
 from ident3d.training.images.run import Run, new_encoder
 from ident3d.training.images.settings import TrainSettings, moving_latents, with_defaults
 from ident3d.training.images.train import train
 from ident3d.training.loop.devices import circumstances, device_of, on_device
 from ident3d.training.loop.dtype import choose_dtype, seconds_of_pass
 from ident3d.training.loop.log_file import read_log
+from ident3d.training.losses.choice import VARIATIONAL
 from ident3d.training.report.report import write_report
+from ident3d.training.report.tables import duration
 
 # Validation images are of the split test, whose latents share nothing with the training set's, and of another seed.
 VALIDATION_SEED: Final = 1
 WIDTH_PAIRS: Final = 5000  # drawn to measure how wide the pairs of a row turned out
+# A decoder has as many weights as its encoder; a step with it took 104 ms where one without it took 36.
+WITH_DECODER: Final = 3
 
 
 def recipe_of(variant: ImageVariant, split: str) -> Recipe:
@@ -53,7 +60,7 @@ def dataset_path(variant: ImageVariant, split: str, base: Path) -> Path:
             raise UserError(f"The table's [data] names no folder for {split}.")
         return variant.folders[split]
     recipe = recipe_of(variant, split)
-    return base / recipe.name(variant.count(split), drawn(recipe.seed, recipe.split))
+    return base / recipe.name(variant.count(split), source_of_recipe(recipe))
 
 
 def is_complete(path: Path) -> bool:
@@ -74,23 +81,31 @@ def dataset(variant: ImageVariant, split: str, base: Path, show_progress: bool) 
 
 
 def estimate(cells: Sequence[Cell[ImageVariant]], base: Path, device: str) -> list[str]:
-    """Say what is left to do: images to render, and hours of training judged by one pass of each variant's encoder."""
+    """Say what is left to do: images to render, and hours of training judged by one pass of each variant's encoder.
+
+    Data sets that are generated, in minutes, are not counted; their folders need not be there yet.
+    """
     wanted = {
-        dataset_path(c.variant, split, base): c.variant.count(split) for c in cells for split in splits(c.variant)
+        dataset_path(c.variant, split, base): 0 if c.variant.folders else c.variant.count(split)
+        for c in cells
+        for split in splits(c.variant)
     }
     images = sum(count for path, count in wanted.items() if not is_complete(path))
     trained = [cell for cell in cells if cell.row.change is not None]
-    hours, known = 0.0, {}
+    hours, known = 0.0, dict[tuple[str, str], float]()
     for cell in trained:
         s, variant = settings_of(cell), cell.variant
-        if variant.name not in known:
-            known[variant.name] = seconds_per_image(s, variant, device)
-        # A contrastive step encodes all images of every pair.
+        kind = variant.name, s.encoder
+        if kind not in known:
+            known[kind] = seconds_per_image(s, variant, device)
+        seconds = known[kind] * (WITH_DECODER if s.loss in VARIATIONAL else 1)
         # A run that was interrupted goes on where it stopped, so only the rest is counted.
         done = max((line["step"] for line in read_log(cell.folder)), default=0)
-        hours += max(0, s.steps - done) * s.batch * s.views * known[variant.name] / 3600
+        # A step encodes every view of each pair.
+        hours += max(0, s.steps - done) * s.batch * s.views * seconds / 3600
     first = f"{images:,} images to render first; `ident3d render --dry-run` says how long that takes."
-    rows = f"{len(cells)} rows to do; about {hours:.1f} hours of training for {len(trained)} of them here."
+    left = f"{len(cells)} row{'s' * (len(cells) != 1)} to do"
+    rows = f"{left}; about {duration(hours * 3600)} of training for {len(trained)} of them here."
     return [first, rows] if images else [rows]
 
 
@@ -114,16 +129,18 @@ def settings_of(cell: Cell[ImageVariant]) -> TrainSettings:
 
 
 def depends_on(cell: Cell[ImageVariant]) -> dict[str, Any]:
-    """Return what a cell's figures depend on: the images, and the settings of what is trained on them."""
+    """Return what a cell's figures depend on: images, settings of what is trained on them, a VAE to score by."""
     v = cell.variant
     images = {"train": v.train, "test": v.test, "size": v.size, "world": v.world.as_dict()}
     # Tables of the test set are of before there was a choice.
     if v.scored != "test":
         images["scored"] = v.scored
+    if v.fraction != 1:
+        images["fraction"] = v.fraction
     if v.folders:
         images["sha256"] = {split: read_description(v.folders[split]).shards_sha256 for split in ("train", v.scored)}
     settings = {} if cell.row.change is None else {"settings": settings_of(cell).as_dict()}
-    return {"images": images, **settings}
+    return {"images": images, **settings, **autoencoder_facts(v, cell.folder.parents[1])}
 
 
 def run_cells(
@@ -164,13 +181,34 @@ def run_cell(
     """Train and score one row, and write the result; a run that was interrupted goes on."""
     settings = cell.variant.settings_of(cell.row, cell.seed)
     options: dict[str, Any] = {"device": device, "show_progress": show_progress}
-    run = train(trained, settings, out=cell.folder, resume=True, **options)
-    evaluation = evaluate(run, scored, encoder=settings.encoder, metrics=metrics_of(experiment), **options)
-    write_report(run, evaluation)
-    facts = depends_on(cell) | {"dtype": run.dtype, **run.facts} | {"widths": pair_widths(run)}
-    seconds = sum(line["seconds"] for line in read_log(run.path))
+    run = train(trained, settings, out=cell.folder, resume=cell.folder.exists(), **options)
+    if experiment.protocol:
+        found, by_paper = by_protocol(experiment, cell, run, scored, **options)
+        write_report(run, by_paper)
+    elif experiment.readout:
+        found = readout_figures(experiment, cell, run, trained, scored, **options)
+        write_report(run)
+    else:
+        evaluation = evaluate(run, scored, encoder=settings.encoder, metrics=metrics_of(experiment), **options)
+        write_report(run, evaluation)
+        found = figures(experiment, evaluation)
+    log = read_log(run.path)
+    seconds, cpu = (sum(line.get(name, 0.0) for line in log) for name in ("seconds", "cpu_seconds"))
+    facts = depends_on(cell) | {"dtype": run.dtype, **run.facts} | {"widths": pair_widths(run), "cpu_seconds": cpu}
     # Last: the result's file says that all before it was done.
-    write_result(cell, figures(experiment, evaluation), seconds, facts)
+    write_result(cell, found, seconds, facts)
+
+
+def by_protocol(
+    experiment: Experiment, cell: Cell[ImageVariant], run: Run, images: Path, **options: Any
+) -> tuple[dict[str, float], ProtocolEvaluation]:
+    """Score a run by the table's protocol; return the figures that the paper prints of its row, and the codes."""
+    scores = {column: name for column, (name, _) in experiment.scores.items() if column in cell.row.paper}
+    evaluation = evaluate_by_protocol(
+        run, experiment.protocol, images, metrics=list(scores.values()), fraction=cell.variant.fraction,
+        encoder=run.settings.encoder, **options,
+    )  # fmt: skip
+    return {column: float(evaluation.found.scores[name]) for column, name in scores.items()}, evaluation
 
 
 def metrics_of(experiment: Experiment) -> str:
@@ -196,7 +234,8 @@ def figures(experiment: Experiment, evaluation: Evaluation) -> dict[str, float]:
 
 def pair_widths(run: Run) -> dict[str, float | None]:
     """Return by latent the mean |z̃ - z| of matched pairs over the mean asked for, None for a latent that is held."""
-    if run.pairs is None:
+    # Rules other than nearest ask for no width.
+    if run.pairs is None or not isinstance(run.pairs.sampler, PairSampler):
         return {}
     found = realised_pairs(run.pairs.sampler, run.world.names, WIDTH_PAIRS)
     columns = zip(found.names, found.asked_mean, found.realised_mean, strict=True)

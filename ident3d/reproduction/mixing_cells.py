@@ -17,11 +17,12 @@ from ident3d.errors import UserError
 from ident3d.loaders.stores.lease import Busy
 from ident3d.machine import cores
 from ident3d.progress import progress_bar
+from ident3d.reproduction.autoencoder import beside_table, decoder_facts
 from ident3d.reproduction.cells import Cell, CellEvent, CellStatus, write_result
 from ident3d.training.experiments.experiment import Variant
 from ident3d.training.loop.devices import circumstances, device_of, torch_threads
 from ident3d.training.loop.log_file import read_log
-from ident3d.training.mixing.scores import score
+from ident3d.training.mixing.scores import evaluate_mixing
 from ident3d.training.mixing.settings import MixingSettings, with_defaults
 from ident3d.training.mixing.train import mixing, seconds_of_step
 
@@ -63,8 +64,11 @@ def settings_of(cell: MixingCell) -> MixingSettings:
 
 
 def depends_on(cell: MixingCell) -> dict[str, Any]:
-    """Return what a cell's figures depend on."""
-    return {"settings": settings_of(cell).as_dict()}
+    """Return what a cell's figures depend on: the settings, and which decoder the mixing is, if it is one."""
+    settings = settings_of(cell).as_dict()
+    if cell.variant.autoencoder:
+        settings["mixing"] = beside_table(settings["mixing"])
+    return {"settings": settings, **decoder_facts(cell.variant)}
 
 
 def run_cells(
@@ -152,7 +156,7 @@ def stop_with_parent() -> None:
 def run_cell(cell: MixingCell, device: str) -> None:
     """Train and score one row, and write the result; a run that was interrupted goes on."""
     # Taken before training: the time of a run is that of its start.
-    began = circumstances(device_of(device))
+    began = depends_on(cell) | circumstances(device_of(device))
     work = mixing(
         cell.variant.settings_of(cell.row, cell.seed),
         out=cell.folder,
@@ -162,8 +166,8 @@ def run_cell(cell: MixingCell, device: str) -> None:
         log_every=LOG_EVERY,
         show_progress=False,
     )
-    found = score(work)
+    found = evaluate_mixing(work)
     log = read_log(cell.folder)
-    facts = {**depends_on(cell), "used": work.settings.as_dict(), **found["facts"], **began}
+    facts = {"used": work.settings.as_dict(), **found["facts"], **began}
     facts["cpu_seconds"] = round(sum(line["cpu_seconds"] for line in log), 1)
     write_result(cell, found["figures"], sum(line["seconds"] for line in log), facts)

@@ -45,8 +45,13 @@ def changed_settings(experiment: Experiment, profile: str) -> list[list[str]]:
         return []
     paper, here = experiment.profiles["paper"][0], experiment.profiles[profile][0]
     theirs, ours = paper.settings.as_dict(), here.settings.as_dict()
-    changed = [name for name in ours if ours[name] != theirs[name]]
+    # That the mixing is a decoder is the paper's; which one, its own settings say.
+    changed = [name for name in ours if ours[name] != theirs[name] and not (name == "mixing" and here.autoencoder)]
     lines = [[name, shown_setting(name, theirs[name]), shown_setting(name, ours[name])] for name in changed]
+    if paper.autoencoder and here.autoencoder:
+        theirs, ours = paper.autoencoder.as_dict(), here.autoencoder.as_dict()
+        for name in (name for name in ours if ours[name] != theirs[name]):
+            lines.append([f"{name} of the autoencoder", shown_setting("", theirs[name]), shown_setting("", ours[name])])
     for name, change in {"supervised rows": here.supervised, **here.tuned}.items():
         if change:
             lines.append([name, "", ", ".join(f"{key} {shown_setting(key, value)}" for key, value in change.items())])
@@ -80,7 +85,7 @@ def plotted(plot: Plot, results: Sequence[Result]) -> str:
 def lambda_charts(result: Result, log: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return charts over training: Λ̂ as the mean of each of up to four blocks of equal Λ, and R² of both halves.
 
-    If there are only two blocks, their Λ is drawn as well.
+    If there are only two blocks, their Λ is drawn as well. With hard negatives there is one of the loss over Λ̂.
     """
     name = f"{result.row}, seed {result.seed}"
     curves: dict[str, list[tuple[float, float]]] = {}
@@ -97,4 +102,10 @@ def lambda_charts(result: Result, log: Sequence[Mapping[str, Any]]) -> list[str]
         label: [(line["step"], line[label]) for line in log if line.get(label) is not None]
         for label in ("R² content", "R² style")
     }
-    return [line_chart(curves, f"Λ̂ of {name}", 0), line_chart(halves, f"R² of {name}", 0, 1)]
+    charts = [line_chart(curves, f"Λ̂ of {name}", 0), line_chart(halves, f"R² of {name}", 0, 1)]
+    if points := result.facts.get("loss_by_lambda"):
+        s = result.facts["settings"]
+        best = mean(s["lambdas"][0]) - mean(s["hard"])
+        title = f"loss of {name} at f = g⁻¹ over Λ̂; line: Λ⁺ - Λ⁻"
+        charts.append(line_chart({"loss": [(x, y) for x, y in points]}, title, left=points[0][0], mark=best))
+    return charts

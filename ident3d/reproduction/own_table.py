@@ -10,14 +10,16 @@ from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 from ident3d.errors import UserError, check_known, unknown
 from ident3d.latents.exact.causal import UNPARSED, load_model, toml_text
 from ident3d.latents.worlds import World
-from ident3d.loaders.folders.folder import local_copy, read_description
+from ident3d.loaders.folders.folder import local_copy
+from ident3d.loaders.format.description import read_description
 from ident3d.loaders.format.latents_source import world_of
 from ident3d.metrics.scoring import choose_scores
 from ident3d.training.experiments.experiment import Experiment, ImageVariant, Row, Variant
 from ident3d.training.images.settings import TrainSettings
-from ident3d.training.loop.own_object import OwnOr
 from ident3d.training.losses.choice import check_seeds
 from ident3d.training.mixing.settings import MixingSettings
+from ident3d.training.own.own_object import OwnOr
+from ident3d.training.report.mixing_report import MEANINGS
 
 # The one profile of such a table.
 OWN: Final = "own"
@@ -52,28 +54,32 @@ def own_experiment(path: Path | str) -> Experiment:
 def experiment_of(content: Mapping[str, Any], path: Path) -> Experiment:
     """Return the experiment of the file's content. Raise UserError for the first thing that does not fit."""
     check_keys("key of the file", content, KEYS)
-    name, title = (words(content, key, path.stem) for key in ("name", "title"))
+    name, title = (text_at(content, key, path.stem) for key in ("name", "title"))
     seeds = content.get("seeds", [0])
     if not isinstance(seeds, list) or not all(type(seed) is int for seed in seeds):
         raise UserError("`seeds` is a list of whole numbers, such as [0, 1, 2].")
+    if not seeds:
+        raise UserError("`seeds` names no seed; without it, the seed is 0.")
     check_seeds(seeds)
     is_images = "data" in content
     kind: type[TrainSettings] | type[MixingSettings] = TrainSettings if is_images else MixingSettings
-    shared = changes(kind, table(content, "settings"), "settings")
-    rows = [row_of(kind, each, table(table(content, "rows"), each), shared) for each in table(content, "rows")]
+    shared = changes(kind, table_at(content, "settings"), "settings")
+    rows = [row_of(kind, each, table_at(table_at(content, "rows"), each), shared) for each in table_at(content, "rows")]
     if not rows:
         raise UserError("There are no rows: [rows.NAME] holds the settings of a row that differ from [settings].")
     columns = content.get("columns", ["R²", "MCC"] if is_images else ["R²", "MCC", "identity R²"])
     if not isinstance(columns, list) or not columns or not all(isinstance(column, str) for column in columns):
         raise UserError('`columns` is a list of names of scores, such as ["R²", "MCC"].')
     scores: dict[str, tuple[str, tuple[str, ...]]] = {}
-    if is_images:
-        scores = {str(column): (SHORT.get(str(column)) or str(column), ()) for column in columns}
-    choose_scores([score for score, _ in scores.values()] or "default")
     variant: Variant[Any]
+    # A column that does not exist would stay empty, after hours of training.
     if is_images:
-        variant = image_variant(table(content, "data"), TrainSettings())
+        scores = {column: (SHORT.get(column) or column, ()) for column in columns}
+        choose_scores([score for score, _ in scores.values()])
+        variant = image_variant(table_at(content, "data"), TrainSettings())
     else:
+        for column in columns:
+            check_known("figure of mixed latents", column, MEANINGS)
         if identity := [row.name for row in rows if row.change is None]:
             raise UserError(f"Row {identity[0]}: `identity` is for tables on images; here it is a column, identity R².")
         variant = Variant(name="mixing", settings=MixingSettings())
@@ -85,7 +91,7 @@ def experiment_of(content: Mapping[str, Any], path: Path) -> Experiment:
         rows=tuple(rows),
         profiles={OWN: (variant,)},
         scores=scores,
-        notes=words(content, "notes", ""),
+        notes=text_at(content, "notes", ""),
         seeds=tuple(seeds),
         file=str(path),
     )
@@ -96,9 +102,12 @@ def row_of(
 ) -> Row:
     """Return a row: the shared settings and its own, or no training at all if it is the identity."""
     where, rest = f"row {name}", {key: value for key, value in content.items() if key not in ("paper", "identity")}
-    paper = {column: figure(where, column, value) for column, value in table(content, "paper").items()}
+    paper = {column: published_figure(where, column, value) for column, value in table_at(content, "paper").items()}
     folder_name("row", name)
-    if content.get("identity", False) is True:
+    identity = content.get("identity", False)
+    if type(identity) is not bool:
+        raise UserError(f"`identity` of {where} is true or false, not {identity!r}.")
+    if identity:
         if rest:
             raise UserError(f"The {where} is the identity, which has no encoder: it takes no {', '.join(rest)}.")
         return Row(name, None, paper)
@@ -127,7 +136,7 @@ def image_variant(data: Mapping[str, Any], settings: TrainSettings) -> ImageVari
         raise UserError("`train`, `test` and `size` of [data] are whole numbers if images are to be rendered.")
     own = {key: data[key] for key in WORLD_KEYS if key in data}
     if "graph" in own:
-        own["graph"] = load_model(words(own, "graph", ""))
+        own["graph"] = load_model(text_at(own, "graph", ""))
     try:
         world = World(**own)
     except (TypeError, ValueError, AttributeError) as error:
@@ -148,11 +157,11 @@ def changes(kind: type[TrainSettings] | type[MixingSettings], content: Mapping[s
         if name not in known:
             shown = {setting: option for option, setting in OPTIONS.items()}
             raise unknown("setting", key, [shown.get(each, each) for each in known])
-        found[name] = setting(name, value, hints[name], where)
+        found[name] = setting(name, value, hints[name], f"{key} of {where}")
     return found
 
 
-def setting(name: str, value: Any, hint: Any, where: str) -> Any:
+def setting(name: str, value: Any, hint: Any, shown: str) -> Any:
     """Return a setting of the right type: a list as a tuple, a whole number as a number; raise UserError otherwise."""
     if value in NONE_WORDS.get(name, ()):
         return None
@@ -171,14 +180,14 @@ def setting(name: str, value: Any, hint: Any, where: str) -> Any:
             return value
     except (TypeError, ValueError, IndexError):
         pass
-    raise UserError(f"{name} of {where} cannot be {value!r}.")
+    raise UserError(f"{shown} cannot be {value!r}.")
 
 
 def numbers_of(value: Any) -> tuple[float, ...]:
     return tuple(float(each) for each in (value if isinstance(value, list) else [value]))
 
 
-def figure(where: str, column: str, value: Any) -> tuple[float, float]:
+def published_figure(where: str, column: str, value: Any) -> tuple[float, float]:
     """Return a published figure: its mean and spread in percent, or the mean alone."""
     given = value if isinstance(value, list) else [value, 0.0]
     if len(given) != 2 or not all(isinstance(each, int | float) for each in given):
@@ -191,7 +200,7 @@ def check_keys(kind: str, content: Mapping[str, Any], known: tuple[str, ...]) ->
         check_known(kind, key, known)
 
 
-def table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def table_at(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """Return a table of the file, empty if there is none."""
     found = content.get(key, {})
     if not isinstance(found, dict):
@@ -199,7 +208,7 @@ def table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return found
 
 
-def words(content: Mapping[str, Any], key: str, default: str) -> str:
+def text_at(content: Mapping[str, Any], key: str, default: str) -> str:
     found = content.get(key, default)
     if not isinstance(found, str):
         raise UserError(f"`{key}` is text, not {found!r}.")

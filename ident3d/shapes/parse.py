@@ -1,4 +1,4 @@
-"""Triangle meshes from Wavefront OBJ and Stanford PLY files, plain or compressed with bzip2."""
+"""Triangle meshes from Wavefront OBJ, Stanford PLY and STL files, plain or compressed with bzip2."""
 
 import bz2
 from itertools import pairwise
@@ -29,14 +29,14 @@ class Triangles(NamedTuple):
 
 
 def parse(name: str, data: bytes) -> Triangles:
-    """Return the mesh in a file of this name: .obj or .ply, or either with .bz2 at the end."""
+    """Return the mesh in a file of this name: .obj, .ply or .stl, or one of them with .bz2 at the end."""
     shown, stem = name, name.lower()
     if stem.endswith(".bz2"):
         stem, data = stem.removesuffix(".bz2"), _unpacked(name, data)
-    readers = {".obj": parse_obj, ".ply": parse_ply}
+    readers = {".obj": parse_obj, ".ply": parse_ply, ".stl": parse_stl}
     reader = readers.get(stem[-4:])
     if reader is None:
-        raise UserError(f"{shown} is neither an .obj nor a .ply file.")
+        raise UserError(f"{shown} is no .obj, .ply or .stl file.")
     try:
         mesh = reader(data)
     except UserError as error:
@@ -158,3 +158,29 @@ def _ply_text(body: bytes, elements: dict[str, tuple[int, Properties]]) -> Trian
         raise UserError("it has faces that are not triangles; triangulate it first.")
     vertices = [[float(row[place]) for place in places] for row in rows["vertex"]]
     return Triangles(np.array(vertices), np.array([[int(i) for i in row[1:4]] for row in rows["face"]], np.int32))
+
+
+# Of a triangle in a binary STL: its normal, its three corners, and two bytes that mean nothing.
+_STL: Final = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("unused", "<u2")])
+_STL_HEAD: Final = 80
+
+
+def parse_stl(data: bytes) -> Triangles:
+    """Read STL, text or binary: triangles of three points each. Equal points become one vertex."""
+    # A binary file may begin with the word solid too; its length says which it is.
+    count = int.from_bytes(data[_STL_HEAD : _STL_HEAD + 4], "little")
+    if len(data) == _STL_HEAD + 4 + count * _STL.itemsize:
+        corners = np.frombuffer(data, _STL, count, _STL_HEAD + 4)["corners"].reshape(-1, 3)
+    elif data.lstrip().startswith(b"solid"):
+        words = [line.split() for line in data.decode("ascii").splitlines()]
+        corners = np.array([[float(x) for x in line[1:4]] for line in words if line[:1] == ["vertex"]], np.float64)
+        corners = corners.reshape(-1, 3)
+    else:
+        raise UserError("it is neither a binary nor a text STL of this length.")
+    if len(corners) % 3:
+        raise UserError("it has a triangle that lacks a corner.")
+    # Adding 0 makes -0 and 0 one point.
+    vertices, numbers = np.unique(corners.astype(np.float64) + 0.0, axis=0, return_inverse=True)
+    faces = numbers.reshape(-1, 3).astype(np.int32)
+    apart = (faces[:, 0] != faces[:, 1]) & (faces[:, 1] != faces[:, 2]) & (faces[:, 2] != faces[:, 0])
+    return Triangles(vertices, faces[apart])

@@ -1,15 +1,16 @@
-"""What rendering needs of the meshes: hashes for the settings, shapes for a studio, credits for the card."""
+"""What rendering needs of the meshes: hashes for the settings, shapes for a scene, credits for the card."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TypeAlias
+
+from numpy.typing import ArrayLike
 
 from ident3d.errors import UserError
 from ident3d.shapes.cache import load_mesh
 
-if TYPE_CHECKING:
-    from ident3d.blender_scenes.studio import Studio
-
 MADE_IN_CODE = "Teapot"
+# Class → vertices and faces.
+Meshes: TypeAlias = dict[str, tuple[ArrayLike, ArrayLike]]
 
 
 def mesh_hashes(classes: Iterable[str]) -> dict[str, str]:
@@ -17,14 +18,14 @@ def mesh_hashes(classes: Iterable[str]) -> dict[str, str]:
     return {name: load_mesh(name).record.sha256 for name in classes if name != MADE_IN_CODE}
 
 
-def add_meshes(studio: "Studio", hashes: Mapping[str, str]) -> None:
-    """Put the meshes with these hashes on a studio's stage. Raise UserError if the cache has another."""
+def load_meshes(hashes: Mapping[str, str]) -> Meshes:
+    """Return the meshes with these hashes. Raise UserError if the cache has another."""
+    meshes = {name: load_mesh(name) for name in hashes}
     for name, sha256 in hashes.items():
         # A user may have put another mesh of the class into the cache since. It would change the images half way.
-        mesh = load_mesh(name)
-        if mesh.record.sha256 != sha256:
+        if meshes[name].record.sha256 != sha256:
             raise UserError(f"The mesh of {name} in the cache is another than the one this dataset is rendered with.")
-        studio.add_mesh(name, mesh.vertices, mesh.faces)
+    return {name: (mesh.vertices, mesh.faces) for name, mesh in meshes.items()}
 
 
 def mesh_credits(classes: Iterable[str]) -> list[str]:

@@ -4,28 +4,19 @@ The published renderer's own meshes are not known. These are the same figures, f
 package index; no wheel holds them. The identity of the Head is the least certain: the bust is the nearest match.
 """
 
+import hashlib
+import tarfile
 import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
+from ident3d.downloads.archive import Archive
+from ident3d.errors import UserError
 
-@dataclass(frozen=True)
-class Archive:
-    """A source distribution, pinned."""
-
-    name: str
-    version: str
-    sha256: str
-    size: int  # bytes
-
-    @property
-    def folder(self) -> str:
-        return f"{self.name}-{self.version}"
-
-    @property
-    def filename(self) -> str:
-        return f"{self.folder}.tar.gz"
+# In bytes. A larger member is not one that we know, and would only fill memory.
+LARGEST_MEMBER: Final = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -55,3 +46,23 @@ def _read() -> dict[str, Source]:
 
 
 SOURCES: Final = _read()
+
+
+def extract(path: Path, source: Source) -> bytes:
+    """Return the source's member of the archive at `path`, its hash checked. Nothing is unpacked to disk."""
+    name = f"{source.archive.folder}/{source.member}"
+    try:
+        with tarfile.open(path, "r:gz") as archive:
+            member = archive.getmember(name)
+            file = archive.extractfile(member) if member.isfile() and member.size <= LARGEST_MEMBER else None
+            data = file.read() if file else b""
+    except (OSError, KeyError, tarfile.TarError, EOFError):
+        raise UserError(f"{path} has no readable {name}.") from None
+    return check_member(f"{name} in {path.name}", data, source)
+
+
+def check_member(name: str, data: bytes, source: Source) -> bytes:
+    """Return the data if it is the pinned member; raise UserError if its hash differs."""
+    if hashlib.sha256(data).hexdigest() != source.sha256:
+        raise UserError(f"{name} is not the file that ident3d knows: its sha256 differs.")
+    return data

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 from torch.utils.data import Sampler
@@ -23,8 +23,8 @@ def rank_batches(
     numbers at the end that do not fill a step are left out with `drop_last`. Without it the same rule shares them out,
     so a rank's last batch may be short or missing. An epoch shorter than one step is a single short batch.
     """
-    if batch_size < 1:
-        raise UserError(f"A batch has at least one sample, not {batch_size}.")
+    if not isinstance(batch_size, SupportsIndex) or batch_size < 1:
+        raise UserError(f"A batch is a whole number of at least one sample, not {batch_size!r}.")
     if not 0 <= rank < world_size:
         raise UserError(f"Ranks are numbered from 0 to {world_size - 1}; there is no rank {rank}.")
     step = batch_size * world_size

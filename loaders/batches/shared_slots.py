@@ -38,6 +38,11 @@ def image_dataset_of(dataset: Dataset) -> ImageDataset:
     return dataset.source if isinstance(dataset, PairDataset) else dataset
 
 
+def slot_shape(dataset: Dataset, batch_size: int) -> tuple[int, ...]:
+    """Return the shape of a batch's pixels."""
+    return (dataset.members * batch_size, *image_dataset_of(dataset).shape)
+
+
 def slot_count(workers: int, prefetch: int) -> int:
     """Return how many slots no one ever waits for in vain: one per batch fetched ahead, and those that are lent."""
     return workers * prefetch + MOST_LENT if workers else 0
@@ -53,7 +58,7 @@ def default_workers(dataset: Dataset, shape: tuple[int, ...], prefetch: int) -> 
 
     It is 0 for packed files, which one process reads fast enough, and for a search on a GPU, which a fork cannot use.
     """
-    on_gpu = isinstance(dataset, PairDataset) and dataset.sampler.neighbours.on_gpu
+    on_gpu = isinstance(dataset, PairDataset) and dataset.sampler.on_gpu
     if image_dataset_of(dataset).packed or cores() == 1 or on_gpu:
         return 0
     workers = min(cores(), MOST_WORKERS)
@@ -92,7 +97,7 @@ class Slots:
                 f"The batches of {workers} workers need {needed / 1e6:,.0f} MB of shared memory, and "
                 f"{free_shared_memory() / 1e6:,.0f} are free: use workers=0, or give a container more by --shm-size."
             )
-        self.memory = [untouched(shape) for _ in range(count)]
+        self.memory = [allocate(shape) for _ in range(count)]
         self.reader, self.writer = multiprocessing.Pipe(duplex=False)
         os.set_blocking(self.reader.fileno(), False)
         self.lent: dict[object, int] = {}
@@ -141,7 +146,7 @@ class Slots:
                 self.free(slot)
 
 
-def untouched(shape: tuple[int, ...]) -> torch.Tensor:
+def allocate(shape: tuple[int, ...]) -> torch.Tensor:
     """Return shared memory that takes up none until it is written to. `share_memory_` would write it all at once."""
     storage = torch.UntypedStorage._new_shared(math.prod(shape))  # type: ignore[no-untyped-call]
     return torch.empty(0, dtype=torch.uint8).set_(storage).view(shape)

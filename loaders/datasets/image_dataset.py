@@ -2,7 +2,7 @@
 
 import copy
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
@@ -13,9 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from ident3d.errors import UserError, check_known
 from ident3d.latents.factors import Factors
 from ident3d.loaders.datasets.stored_images import StoredImages
-from ident3d.loaders.folders.folder import Folder, differences
-from ident3d.loaders.format.latents_table import joined
-from ident3d.loaders.format.shard import COLUMNS
+from ident3d.loaders.folders.folder import Folder
+from ident3d.loaders.format.description import differences
+from ident3d.loaders.format.latents_source import blocks_of, environments_of
+from ident3d.loaders.format.latents_table import join_classes
+from ident3d.loaders.format.shard import FURTHER_COLUMNS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,6 +56,8 @@ class ImageDataset:
         transform: "Callable[[Tensor], Tensor] | None" = None,
         packed: bool | None = None,
     ) -> None:
+        if not isinstance(path, str | Path | Folder | Iterable):
+            raise UserError(f"ImageDataset takes a dataset folder, or a list of them, not {path!r}.")
         paths = [path] if isinstance(path, str | Path | Folder) else list(path)
         if not paths:
             raise UserError("There is no folder to read images from.")
@@ -123,9 +127,27 @@ class ImageDataset:
         """What the images depend on, in scene units: name, kind, range or values, and group of each factor."""
         return self.world if isinstance(self.world, Factors) else self.world.factors
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the further columns that all images have: sequence, frame, instance, view, environment, targets."""
+        return tuple(name for name in FURTHER_COLUMNS if all(name in part.columns for part in self.parts))
+
+    @property
+    def environments(self) -> tuple[str, ...]:
+        """The names of the environments that the images were rendered in; empty if there are none."""
+        return tuple(each.name for each in environments_of(self.parts[0].folder.description.settings))
+
+    @property
+    def blocks(self) -> dict[str, tuple[str, ...]]:
+        """Shared and private → the latents that are so in views of one z; empty for other images."""
+        return blocks_of(self.parts[0].folder.description.settings)
+
     def column(self, name: str) -> NDArray[np.int64]:
-        """Return a further column of all images (n,): sequence, frame or environment, if the folder has it."""
-        check_known("column", name, COLUMNS)
+        """Return a further column of all images (n,), if the folder has it; `columns` names them.
+
+        Of `targets` bit k says whether latent k was intervened on: ``column[:, None] >> np.arange(d) & 1``.
+        """
+        check_known("column", name, FURTHER_COLUMNS)
         return np.concatenate([part.column(name) for part in self.parts])
 
     @property
@@ -156,7 +178,7 @@ class ImageDataset:
             out[rows] = self.select(*part.latents(local))
         return out
 
-    def all_latents(self) -> tuple[NDArray[np.float32], NDArray[np.int8] | None]:
+    def all_latents(self) -> tuple[NDArray[np.float32], NDArray[np.signedinteger[Any]] | None]:
         """Return the raw latents (n, d) of all images, selected or not, and their classes (n,) if they have any."""
         if self._all is None:
             found = [part.all_latents() for part in self.parts]
@@ -166,9 +188,9 @@ class ImageDataset:
             self._all = found[0] if len(found) == 1 else (np.concatenate([raw for raw, _ in found]), joined_classes)
         return self._all
 
-    def select(self, raw: NDArray[np.float32], classes: NDArray[np.int8] | None) -> NDArray[np.float32]:
+    def select(self, raw: NDArray[np.float32], classes: NDArray[np.signedinteger[Any]] | None) -> NDArray[np.float32]:
         """Return the selected columns of raw latents (B, d) and classes (B,)."""
-        table = joined(raw, classes)
+        table = join_classes(raw, classes)
         if self._wanted is None:
             return table
         names = (*self.world.names, CLASS)
@@ -207,7 +229,7 @@ class ImageDataset:
         """Return the batch as the list of samples that a DataLoader's collate function expects, read at once."""
         return list(zip(*self.batch(index), strict=True))
 
-    _all: tuple[NDArray[np.float32], NDArray[np.int8] | None] | None = None
+    _all: tuple[NDArray[np.float32], NDArray[np.signedinteger[Any]] | None] | None = None
 
     def _read(self, numbers: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
         # The usual case, a single folder, reads straight into the caller's memory.

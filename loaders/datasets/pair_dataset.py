@@ -8,27 +8,38 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ident3d.errors import UserError, unknown
-from ident3d.latents import Conditional, World, conditional
-from ident3d.latents.distributions.spaces import parts_of
-from ident3d.latents.factors import Factors
-from ident3d.latents.worlds import AnyWorld
+from ident3d.errors import UserError
+from ident3d.latents.world_conditional import DEFAULT_SIGMA, world_conditional
 from ident3d.loaders.datasets.image_dataset import Folders, ImageDataset, whole_numbers
-from ident3d.loaders.pairs.sampler import PairSampler
+from ident3d.loaders.datasets.pair_rules import (
+    Sampler,
+    check_space,
+    pair_sampler,
+    time_sampler,
+    usual_rule,
+    view_sampler,
+)
+from ident3d.loaders.pairs.grid import GridSampler
+from ident3d.loaders.pairs.grid_draws import RATE
+from ident3d.loaders.pairs.rules import check_rule, is_default, options_of
+from ident3d.loaders.pairs.time import MAX_LAG
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 Sample: TypeAlias = "tuple[tuple[Tensor, ...], tuple[Tensor, ...]]"
-# The papers' width.
-DEFAULT_SIGMA = 0.1
 # In the place of a pair's number.
 NONE_READ, WARNED = -1, -2
 
 
 class PairDataset:
-    """Map-style dataset: number → ((z, z̃), (x, x̃)), latents float32 and images uint8 C×H×W, from p(z̃ | z) = `cond`.
+    """Map-style dataset: number → ((z, z̃), (x, x̃)), latents float32 and images uint8 C×H×W, by one of four rules.
+
+    nearest  the image nearest to a draw from p(z̃ | z) = `cond`
+    grid     images on a full grid of factors, some of which change: see `GridSampler`
+    time     a later frame of the same sequence: see `TimeSampler`
+    view     another view of the same z: see `ViewSampler`
 
     Pair k of epoch e is pair number e · length + k of its seed, whichever worker or rank reads it; a list of numbers
     gives a whole batch. `set_epoch` chooses e. `make_loader` starts from that epoch and continues by itself; in a plain
@@ -36,8 +47,8 @@ class PairDataset:
 
     Args:
         images: Dataset folders as ImageDataset takes them, or an ImageDataset, whose folders are not opened again.
-        cond: The conditional's name, as `ident3d.latents.conditional` takes it, with `sigma`, `p`, `kappa` and
-            `precision`.
+        cond: The conditional's name, "normal" by default, as `ident3d.latents.conditional` takes it, with `sigma`, `p`,
+            `kappa` and `precision`.
         seed: Of the pairs.
         space: The space that the latents live in, such as "box"; an error if they live in another one.
         only: Names of the latents, groups (position, rotation, hue) or views (positions, rotations, hues) that change
@@ -48,10 +59,16 @@ class PairDataset:
             third member, the hard negative.
         anchors: "rendered", uniform over the images, or "marginal", the image nearest to a draw from the marginal.
         search: How the nearest image is found: "exact", "flat" or "ivf".
+        environments: "within": take the positive from the anchor's environment; "across": from another one.
         length: Pairs of an epoch; by default as many as there are images.
         latents: As in ImageDataset.
         transform: As in ImageDataset; if `images` is one, its own.
         packed: As in ImageDataset; if `images` is one, its own.
+        rule: "nearest", "grid", "time" or "view"; by default view for views of one z and time for frames of sequences,
+            unless something of nearest is given: what is said above from `cond` to `environments` belongs to it.
+        grid: Of grid: "lap", "uni", "lap-rejecting" or "redraw".
+        rate: Of lap; None draws it from U(1, 10) for each pair.
+        max_lag: Of time: how many frames later the positive is at most.
 
     Example:
         >>> from ident3d import PairDataset
@@ -64,7 +81,7 @@ class PairDataset:
     def __init__(
         self,
         images: Folders | ImageDataset,
-        cond: str = "normal",
+        cond: str | None = None,
         sigma: float | Sequence[float] | None = DEFAULT_SIGMA,
         seed: int = 0,
         *,
@@ -77,36 +94,64 @@ class PairDataset:
         negative: Mapping[str, Any] | None = None,
         anchors: str = "rendered",
         search: str = "exact",
+        environments: str | None = None,
         length: int | None = None,
         latents: Sequence[str] | None = None,
         transform: "Callable[[Tensor], Tensor] | None" = None,
         packed: bool | None = None,
+        rule: str | None = None,
+        grid: str = "lap",
+        rate: float | None = RATE,
+        max_lag: int = MAX_LAG,
     ) -> None:
         import torch
 
+        nearest = {
+            "cond": (cond, None), "sigma": (sigma, DEFAULT_SIGMA), "p": (p, 3.0), "kappa": (kappa, None),
+            "precision": (precision, None), "only": (only, None), "same_class": (same_class, False),
+            "negative": (negative, None), "anchors": (anchors, "rendered"), "search": (search, "exact"),
+            "environments": (environments, None),
+        }  # fmt: skip
         if isinstance(images, ImageDataset):
             if transform is not None or packed is not None:
                 raise UserError("Give `transform` and `packed` to the ImageDataset, not to the PairDataset made of it.")
             self.source = images if latents is None else images.with_latents(latents)
         else:
             self.source = ImageDataset(images, latents=latents, transform=transform, packed=packed)
+        if rule is None:
+            asked = not all(is_default(*given) for given in nearest.values())
+            rule = "nearest" if asked else usual_rule(self.source)
+        check_rule(rule, {"nearest": nearest, **options_of(grid, rate, max_lag)})
+        cond = cond or "normal"
+        self.sampler: Sampler
         world = self.source.world
-        check_space(world, space)
-        self.sampler = pair_sampler(
-            self.source,
-            world_conditional(world, cond, sigma, p, kappa, precision, only),
-            seed=seed,
-            same_class=same_class,
-            negative=None if negative is None else world_conditional(world, **negative),
-            anchors=anchors,
-            search=search,
-        )
+        # Frames need no latents to be paired, and images without latents have no space.
+        if rule not in ("time", "view") or space is not None:
+            check_space(world, space)
+        if rule == "grid":
+            self.sampler = GridSampler(self.source.all_latents()[0], world, grid=grid, rate=rate, seed=seed)
+        elif rule == "time":
+            self.sampler = time_sampler(self.source, max_lag, seed)
+        elif rule == "view":
+            self.sampler = view_sampler(self.source, seed)
+        else:
+            self.sampler = pair_sampler(
+                self.source,
+                world_conditional(world, cond, sigma, p, kappa, precision, only),
+                seed=seed,
+                same_class=same_class,
+                negative=None if negative is None else world_conditional(world, **negative),
+                anchors=anchors,
+                search=search,
+                environments=environments,
+            )
         # In shared memory: workers that outlive an epoch see its number change. The second number is that of a pair of
         # the epoch that a plain DataLoader has read.
         self._epoch = torch.tensor([0, NONE_READ]).share_memory_()  # type: ignore[no-untyped-call]
         given = {"sigma": sigma, "kappa": kappa, "precision": precision, "only": only}
         words = [f"{name}={value!r}" for name, value in given.items() if value is not None]
-        self._how = ", ".join([f"cond={cond!r}", *words, f"seed={seed}"])
+        how = [f"cond={cond!r}", *words] if rule == "nearest" else [" ".join(map(str, self.sampler.settings))]
+        self._how = ", ".join([*how, f"seed={seed}"])
         self.length = len(self.source) if length is None else length
         if self.length < 1:
             raise UserError(f"An epoch has at least one pair, not {self.length}.")
@@ -145,7 +190,7 @@ class PairDataset:
     @property
     def members(self) -> int:
         """Images of each pair: anchor, positive and, on request, hard negative."""
-        return 2 if self.sampler.negative is None else 3
+        return self.sampler.members
 
     def batch(self, numbers: ArrayLike) -> Sample:
         """Return ((z, z̃), (x, x̃)) of the pairs with these numbers, counted over all epochs: B×d and B×C×H×W."""
@@ -195,70 +240,3 @@ class PairDataset:
     def _numbers(self, index: Any) -> NDArray[np.int64]:
         # Within an epoch, -1 is its last pair. The sampler counts over all epochs, so that each epoch has new pairs.
         return whole_numbers(index, len(self), "pairs in an epoch") + self.epoch * len(self)
-
-
-def check_space(world: AnyWorld, name: str | None) -> None:
-    """Refuse a `space=` other than the one that the dataset's latents live in."""
-    own = "*".join(type(part).__name__.lower() for part in parts_of(world.space))
-    if name is not None and name != own:
-        what = f"this {world.scene} dataset" if isinstance(world, World) else "these images"
-        raise UserError(f"The latents of {what} live on the space {own}, not on {name}.")
-
-
-def pair_sampler(
-    images: ImageDataset,
-    conditional: Conditional,
-    *,
-    seed: int = 0,
-    same_class: bool = False,
-    negative: Conditional | None = None,
-    anchors: str = "rendered",
-    search: str = "exact",
-) -> PairSampler:
-    """Return the sampler of pairs among these images, which must have classes if pairs are kept within a class."""
-    world = images.world
-    if anchors == "marginal" and isinstance(world, World) and world.causal:
-        raise UserError(
-            "The marginal of causal3dident is its graph, which the rendered images follow: use --anchors rendered."
-        )
-    # Pairs are searched among all raw latents, whichever of them the dataset returns.
-    raw, classes = images.all_latents()
-    if same_class and classes is None:
-        raise UserError("These images have no classes, so pairs cannot be kept within a class.")
-    within = classes if same_class else None
-    # A nearest value means nothing among values without an order: a pair has them in common, as it has a class.
-    if isinstance(world, Factors) and world.categorical:
-        shared = [raw[:, k] for k in world.categorical] + ([] if within is None else [within.astype(np.float32)])
-        within = np.unique(np.column_stack(shared), axis=0, return_inverse=True)[1].ravel()
-    return PairSampler(raw, conditional, seed=seed, anchors=anchors, search=search, classes=within, negative=negative)
-
-
-def world_conditional(
-    world: AnyWorld,
-    cond: str,
-    sigma: float | Sequence[float] | None = DEFAULT_SIGMA,
-    p: float = 3.0,
-    kappa: float | None = None,
-    precision: float | Sequence[float] | None = None,
-    only: Sequence[str] | None = None,
-) -> Conditional:
-    """Return a conditional by name on a world's raw latents.
-
-    `only` names latents, groups of them, or views (positions, rotations, hues). Latents held fixed never change, and
-    neither do categorical factors.
-    """
-    sets = world.groups
-    content = {world.names[k] for k in world.categorical} if isinstance(world, Factors) else set[str]()
-    if stays := content & set(only or ()):
-        raise UserError(f"{min(stays)} is categorical: both images of a pair have the same value.")
-    wanted = list(world.names) if only is None else []
-    for name in only or ():
-        members = sets.get(name, (name,))
-        if not set(members) <= set(world.names):
-            raise unknown("latent", name, (*world.names, *(s for s in sets if set(sets[s]) <= set(world.names))))
-        wanted += members
-    # A conditional that moved a fixed latent would ask for images that were never rendered.
-    moving = tuple(k for k, name in enumerate(world.names) if name in wanted and name not in {*world.held, *content})
-    if not moving:
-        raise UserError("At least one latent must change between anchor and positive.")
-    return conditional(cond, world.space, sigma=sigma, p=p, kappa=kappa, precision=precision, only=moving)

@@ -12,8 +12,10 @@ from tabulate import tabulate
 from ident3d.errors import UserError
 from ident3d.latents.distributions.differences import difference_cdf, expected_abs_difference
 from ident3d.latents.distributions.spaces import distance
+from ident3d.latents.world_conditional import DEFAULT_SIGMA, world_conditional
 from ident3d.loaders.datasets.image_dataset import Folders, ImageDataset
-from ident3d.loaders.datasets.pair_dataset import DEFAULT_SIGMA, pair_sampler, world_conditional
+from ident3d.loaders.datasets.pair_rules import pair_sampler
+from ident3d.loaders.format.files import write_figure
 from ident3d.loaders.pairs.sampler import PairSampler
 
 BINS = 120
@@ -63,6 +65,7 @@ def pairs(
     same_class: bool = False,
     anchors: str = "rendered",
     search: str = "exact",
+    environments: str | None = None,
     seed: int = 0,
     count: int = 20_000,
 ) -> Realised:
@@ -81,6 +84,7 @@ def pairs(
         same_class: Keep a pair within its class.
         anchors: "rendered" or "marginal".
         search: "exact", "flat" or "ivf".
+        environments: "within" or "across" environments.
         seed: What every pair depends on.
         count: The number of pairs.
 
@@ -97,7 +101,8 @@ def pairs(
         raise UserError(f"At least one pair must be drawn, not {count}.")
     data = images if isinstance(images, ImageDataset) else ImageDataset(images)
     conditional = world_conditional(data.world, cond, sigma, p, kappa, precision, only)
-    sampler = pair_sampler(data, conditional, seed=seed, same_class=same_class, anchors=anchors, search=search)
+    kept = {"same_class": same_class, "anchors": anchors, "search": search, "environments": environments}
+    sampler = pair_sampler(data, conditional, seed=seed, **kept)  # type: ignore[arg-type]
     return realised_pairs(sampler, data.world.names, count)
 
 
@@ -153,4 +158,4 @@ def plot_realised(result: Realised, path: Path, title: str) -> None:
     figure.supxlabel("|z̃ - z|", fontsize=9)
     figure.suptitle(title, fontsize=10)
     panels[0].legend(loc="upper right", fontsize=7, frameon=False)
-    figure.savefig(path, dpi=150)
+    write_figure(path, figure)

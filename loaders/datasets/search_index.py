@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from tabulate import tabulate
 
+from ident3d.latents.world_conditional import world_conditional
 from ident3d.loaders.datasets.image_dataset import Folders, ImageDataset
-from ident3d.loaders.datasets.pair_dataset import world_conditional
 from ident3d.loaders.pairs.index_cache import cached_path
 from ident3d.loaders.pairs.sampler import PairSampler
 from ident3d.loaders.pairs.search import IVF

@@ -4,9 +4,10 @@ HDF5 finds once per shard where each image's chunk lies. From then on, reading a
 without a lock or a call of HDF5, so that it is safe in threads and after a fork.
 """
 
-import mmap
 import os
+from collections.abc import Callable
 from functools import cached_property, lru_cache, partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,20 @@ from ident3d.loaders.folders.packed import checksums_of, matching_file
 from ident3d.loaders.format import latents_table
 from ident3d.loaders.format.files import sha256
 from ident3d.loaders.format.inside import read_plain
-from ident3d.loaders.format.latents_source import world_of
+from ident3d.loaders.format.latents_source import computed_column, world_of
 from ident3d.loaders.format.latents_table import Latents, shard_column, shard_latents
 from ident3d.loaders.format.manifest import ShardEntry
-from ident3d.loaders.format.shard import MEND, as_user_error, check_head, check_images, chunk_places, inflate
+from ident3d.loaders.format.shard import (
+    FURTHER_COLUMNS,
+    MEND,
+    as_user_error,
+    chunk_places,
+    inflate,
+)
+from ident3d.loaders.format.shard_layout import check_head, check_images
 
 # For each folder and process. A process often may have 1,024 open files, and eight folders are a large join.
 OPEN_FILES = 64
-# Images taken from the memory map before its pages are given back: 2.4 MB at 224×224.
-BLOCK = 16
 # Set to 0, packed images are read without the check of their checksums.
 CHECKS_VARIABLE = "IDENT3D_CHECK_IMAGES"
 
@@ -42,9 +48,10 @@ class Descriptor:
         self.number = -1
         self.number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
-    def __del__(self) -> None:
+    # `close` is kept here: when Python ends, `os` may be gone before the last descriptor.
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
         if self.number >= 0:
-            os.close(self.number)
+            close(self.number)
 
 
 def open_shard(folder: Folder, number: int) -> Descriptor:
@@ -84,7 +91,7 @@ class StoredImages:
         self._open = lru_cache(OPEN_FILES)(partial(open_shard, self.folder))
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("_chunks", "_latents", "_open", "_map", "_table", "_unread")
+        own = ("_chunks", "_latents", "_open", "_pixels", "_table", "_unread")
         return {name: value for name, value in self.__dict__.items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -103,15 +110,9 @@ class StoredImages:
     def read(self, index: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
         """Read images `index` into the rows of `out`, (len(index), H, W, C)."""
         if self.packed:
-            unread = self._unread is not None and bool(self._unread[1][index].any())
-            for start in range(0, len(index), BLOCK):
-                rows = slice(start, start + BLOCK)
-                # mode="clip" writes straight into `out`; the default mode fills a buffer first and copies it.
-                np.take(self._map, index[rows], axis=0, out=out[rows], mode="clip")
-                if unread:
-                    self._check(index[rows], out[rows])
-                # Otherwise every page ever read would count as this process's memory, until the whole file does.
-                self._map._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+            self._read_packed(index, out)
+            if self._unread is not None and self._unread[1][index].any():
+                self._check(index, out)
             return
         for row, (shard, place) in enumerate(self._places(index)):
             out[row] = self._image(shard, place)
@@ -124,7 +125,7 @@ class StoredImages:
         found = [(*self._latents_of(shard), place) for shard, place in self._places(index)]
         raw = np.stack([rows[place] for rows, _, place in found])
         classes = [kinds[place] for _, kinds, place in found if kinds is not None]
-        return raw, np.array(classes, np.int8) if classes else None
+        return raw, np.array(classes) if classes else None
 
     def all_latents(self) -> Latents:
         """Return the raw latents (n, d) of all images and, if they have any, their classes (n,)."""
@@ -139,7 +140,7 @@ class StoredImages:
     @cached_property
     def _table(self) -> Latents | None:
         # Its hash is recorded, so that a latent that changed on disk is never returned.
-        return latents_table.read(self.path, self.folder.description.all_latents, self.n, self.world.n_raw)
+        return latents_table.read_table(self.path, self.folder.description.all_latents, self.n, self.world.n_raw)
 
     @cached_property
     def _unread(self) -> tuple[NDArray[np.uint32], NDArray[np.bool_]] | None:
@@ -163,8 +164,18 @@ class StoredImages:
                 )
             unread[number] = False
 
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the further columns, such as sequence and frame; they are those of every shard."""
+        path = self.folder.shard_path(self.folder.entries[0])
+        with as_user_error(path), h5py.File(path, "r", locking=False) as file:
+            return tuple(name for name in FURTHER_COLUMNS if name in check_head(file, path))
+
     def column(self, name: str) -> NDArray[np.int64]:
         """Return a further column, such as sequence or frame, of all images (n,)."""
+        known = computed_column(self.folder.description.settings, name, self.n)
+        if known is not None:
+            return known
         return np.concatenate(
             [
                 shard_column(self.folder.shard_path(entry), entry.count, name, self._checked_bytes(entry))
@@ -172,13 +183,22 @@ class StoredImages:
             ]
         )
 
-    @cached_property
-    def _map(self) -> NDArray[np.uint8]:
-        assert self.packed
+    def _read_packed(self, index: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+        # One `pread` an image. Pages of a memory map would all count as this process's memory, unless they are given
+        # back after each batch, and then small images cost five times as much.
         try:
-            return np.memmap(self.packed, np.uint8, "r", shape=(self.n, *self.shape))
-        except (OSError, ValueError) as error:
-            raise UserError(f"The packed file {self.packed} is gone or damaged since it was found ({error}).") from None
+            file, size = self._pixels.number, prod(self.shape)
+            for image, number in zip(out, index.tolist(), strict=True):
+                if os.preadv(file, [image], number * size) != size:
+                    raise OSError("it has become shorter")
+        except OSError as error:
+            why = error.strerror or error
+            raise UserError(f"The packed file {self.packed} is gone or damaged since it was found ({why}).") from None
+
+    @cached_property
+    def _pixels(self) -> Descriptor:
+        assert self.packed
+        return Descriptor(self.packed)
 
     def _places(self, index: NDArray[np.int64]) -> list[tuple[int, int]]:
         shard = np.searchsorted(self._first, index, side="right") - 1

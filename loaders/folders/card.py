@@ -7,13 +7,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ident3d.latents.attainable import attainable_r2
 from ident3d.latents.exact.names import CLASSES
 from ident3d.latents.factor import Factor
-from ident3d.latents.factors import Factors
+from ident3d.latents.factors import Factors, SceneSource
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.contact_sheet import contact_sheet, save_picture
-from ident3d.loaders.folders.folder import SHARDS, Description
 from ident3d.loaders.folders.provenance import (
     CARD_FILES,
     PICTURE_FILE,
@@ -22,9 +23,11 @@ from ident3d.loaders.folders.provenance import (
     record_card,
     record_run,
 )
+from ident3d.loaders.format.description import SHARDS, Description
 from ident3d.loaders.format.files import write_atomically
 from ident3d.loaders.format.inside import read_plain
-from ident3d.loaders.format.latents_source import world_of
+from ident3d.loaders.format.latents_source import GENERATED, environments_of, sequences_of, views_of, world_of
+from ident3d.loaders.format.latents_table import class_type
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import read_shard
 
@@ -33,7 +36,8 @@ LATENTS = """`scene_latents` are the values that the scene was set to.
 The attainable R² is the highest that the pictures allow: parts of a hue's range may look alike."""
 FACTORS = """`scene_latents` are the values in units of their own.
 A categorical value is the number of its name in the list, from 0."""
-ARRAYS = "arrays"  # the layout of images that were given as arrays
+# The layout of images that were given as arrays, and of those that `export --to` wrote.
+ARRAYS, EXPORT = "arrays", "export"
 SHOWN_VALUES = 12
 NOT_SAID = "not said"
 
@@ -80,7 +84,17 @@ def card(name: str, description: Description, mesh_credits: Sequence[str] = ()) 
     world = world_of(settings)
     known = world.classes if isinstance(world, Factors) else CLASSES if world.drawn_classes else ()
     names = ", ".join(f"{number} {name}" for number, name in enumerate(known))
-    classes = f"`class` (int8) is the number of the class:\n{names}.\n" if known else ""
+    classes = f"`class` ({np.dtype(class_type(len(known)))}) is the number of the class:\n{names}.\n" if known else ""
+    columns = ""
+    if sequence := sequences_of(settings):
+        columns = "`sequence` and `frame` (int64) say which frame of which sequence an image is.\n"
+        columns += f"Image i is frame i mod {sequence.length} of sequence i // {sequence.length}.\n"
+    if views := views_of(settings):
+        columns = "`instance` and `view` (int64) say which view of which z an image is.\n"
+        columns += f"Image i is view i mod {views.number} of instance i // {views.number}.\n"
+    if environments := environments_of(settings):
+        what = "Sequence" if sequences_of(settings) else "Instance" if views else "Image"
+        columns += f"`environment` (int64) is its environment. {what} i is of environment i mod {len(environments)}.\n"
     head, *latents = ("| " + " | ".join(row) + " |" for row in latent_table(settings))
     table = "\n".join([head, "|---" * (head.count("|") - 1) + "|", *latents])
     of_what = f" of the {description.scene} scene" if description.scene else ""
@@ -91,7 +105,7 @@ def card(name: str, description: Description, mesh_credits: Sequence[str] = ()) 
     return f"""# {name}
 
 {description.n:,} images{of_what}, {size_in_words(description)}, each with the
-latent factors that it {"was rendered from" if description.scene else "shows"}. {origin(settings)}
+latent factors that it {"was rendered from" if description.scene else "shows"}. {how_made(settings)}
 
 ![sample](sample.png)
 
@@ -101,7 +115,7 @@ latent factors that it {"was rendered from" if description.scene else "shows"}. 
 
 ## Latents
 
-Raw latents are float32 in [-1, 1], in this order. {LATENTS if description.scene else FACTORS}
+Raw latents are float32 in [-1, 1], in this order. {LATENTS if isinstance(world, World) else FACTORS}
 
 {table}
 
@@ -111,7 +125,7 @@ Raw latents are float32 in [-1, 1], in this order. {LATENTS if description.scene
     latents, image = ImageDataset("{name}")[0]
 
 Any HDF5 library can read each file in `shards/` by itself (gzip chunks): `images` ({layout}), `raw_latents`,
-`scene_latents` (float32), `index` (int64). {classes}`ident3d verify` checks every byte.
+`scene_latents` (float32), `index` (int64). {classes}{columns}`ident3d verify` checks every byte.
 
 ## Terms
 
@@ -124,6 +138,19 @@ def facts(description: Description) -> list[tuple[str, str]]:
     settings, world = description.settings, world_of(description.settings)
     rows = scene_facts(settings, world) if isinstance(world, World) else factor_facts(settings, world)
     rows.insert(1, ("images", f"{description.n:,} of {size_in_words(description)}"))
+    if sequence := sequences_of(settings):
+        rows.append(("sequences", f"{description.n // sequence.length:,} of {sequence.length} frames"))
+        rows.append(("each next frame", sequence.words))
+    if views := views_of(settings):
+        blocks = views.blocks(world)
+        rows.append(("instances", f"{description.n // views.number:,} of {views.number} views"))
+        rows.append(("shared", ", ".join([*(["class"] if world.drawn_classes else []), *blocks.get("shared", ())])))
+        if private := blocks.get("private"):
+            rows.append(("private", f"{', '.join(private)}: {views.words}"))
+        if views.cameras:
+            rows.append(("cameras", ", ".join(views.cameras)))
+    for number, environment in enumerate(environments_of(settings)):
+        rows.append((f"environment {number}, {environment.name}", environment.words))
     rows += [("versions", ", ".join(f"{k} {v}" for k, v in settings["versions"].items()))]
     if description.complete:
         rows += [
@@ -143,7 +170,7 @@ def statement(name: str, value: float | str) -> str:
 
 def scene_facts(settings: dict[str, Any], world: World) -> list[tuple[str, str]]:
     """Return the facts of a scene's images."""
-    quality, classes = settings["quality"], world.drawn_classes
+    classes = world.drawn_classes
     held = [statement(name, value) for name, value in (world.do if world.causal else world.fixed).items()]
     ranges = [f"{name} ±{getattr(world, f'{name}_range'):.4g}" for name in ("position", "angle", "hue")]
     # Unless the graph draws classes, image i has class i modulo their number.
@@ -157,20 +184,43 @@ def scene_facts(settings: dict[str, Any], world: World) -> list[tuple[str, str]]
         ("ranges", ", ".join(ranges)),
         ("hues", world.hues),
         ("material", settings["material"]),
-        ("quality", str(quality.get("name", "unknown")) if quality else "unknown"),
+        ("quality", quality_name(settings)),
     ]
 
 
-def factor_facts(settings: dict[str, Any], factors: Factors) -> list[tuple[str, str]]:
+def factor_facts(settings: dict[str, Any], world: Factors) -> list[tuple[str, str]]:
     """Return the facts of images with declared factors."""
+    if world.own_scene:
+        return own_scene_facts(settings, world, world.own_scene)
     # Nothing read from disk is trusted to be there.
     origin = settings.get("origin", {})
     return [
         ("name", origin.get("name", NOT_SAID)),
         ("source", source_of_latents(settings["source"])),
-        *([("classes", ", ".join(factors.classes))] if factors.classes else []),
+        *([("classes", ", ".join(world.classes))] if world.classes else []),
         ("licence", origin.get("licence", NOT_SAID)),
     ]
+
+
+def own_scene_facts(settings: dict[str, Any], world: Factors, own: SceneSource) -> list[tuple[str, str]]:
+    """Return the facts of images that a user's own scene was rendered for."""
+    return [
+        ("scene", f"{own.name}, a file with the sha256 {own.sha256}"),
+        *[
+            (f"its {use}", f"a file with the sha256 {digest}")
+            for use, digest in settings.get("scene_files", {}).items()
+        ],
+        ("source of the latents", source_of_latents(settings["source"])),
+        ("held fixed", ", ".join(statement(name, value) for name, value in world.fixed.items()) or "nothing"),
+        *([("intervention", ", ".join(statement(*each) for each in world.do.items()))] if world.do else []),
+        *([("graph", "its own, in dataset.json")] if world.graph else []),
+        ("quality", quality_name(settings)),
+    ]
+
+
+def quality_name(settings: dict[str, Any]) -> str:
+    quality = settings["quality"]
+    return str(quality.get("name", "unknown")) if quality else "unknown"
 
 
 def size_in_words(description: Description) -> str:
@@ -182,19 +232,27 @@ def size_in_words(description: Description) -> str:
 def source_of_latents(source: dict[str, Any]) -> str:
     if source["kind"] == "import":
         return f"imported from {source['from']}" + (f", {source['split']}" if source["split"] else "")
-    return ", ".join(f"{k} {v}" for k, v in source.items())
+    if source["kind"] == GENERATED:
+        seed = f" with seed {source['seed']}" if "seed" in source else ""
+        return f"generated: {source['from']}, {source.get('images', NOT_SAID)}{seed}, {source['split']}"
+    return ", ".join(f"{k} {v}" for k, v in source.items() if k not in ("sequence", "views", "environments"))
 
 
 def terms(settings: dict[str, Any]) -> str:
     """Return the terms of the images; for imported data, what is known of the files that they come from."""
-    if settings["source"]["kind"] != "import":
+    kind = settings["source"]["kind"]
+    if kind not in ("import", GENERATED):
         return TERMS
     origin = settings["origin"]
     known = f"""- source: {origin["source"]}
 - licence: {origin["licence"]}
 - citation: {origin["citation"]}"""
+    if kind == GENERATED:
+        return f"Pictures after {origin['name']}, not those that were published:\n\n{known}"
     if settings["source"].get("layout") == ARRAYS:
         return f"Imported data, as the person who imported them says:\n\n{known}"
+    if settings["source"].get("layout") == EXPORT:
+        return f"Imported data, as their export says:\n\n{known}"
     return f"""Imported data, if these are the published files of {origin["name"]}:
 
 {known}"""
@@ -207,7 +265,9 @@ def latent_table(settings: dict[str, Any]) -> list[tuple[str, ...]]:
         held = "set by an intervention" if world.causal else "held fixed"
         known = attainable_r2(world).items()
         return [("latent", "attainable R²"), *((k, held if r2 is None else f"{r2:.4f}") for k, r2 in known)]
-    return [("latent", "kind", "values"), *((f.name, f.kind, values_of(f)) for f in world.factors)]
+    how = dict.fromkeys(world.do, ", set by an intervention") | dict.fromkeys(world.fixed, ", held fixed")
+    shown = {f.name: values_of(f) + how.get(f.name, "") for f in world.factors}
+    return [("latent", "kind", "values"), *((f.name, f.kind, shown[f.name]) for f in world.factors)]
 
 
 def values_of(factor: Factor) -> str:
@@ -219,13 +279,17 @@ def values_of(factor: Factor) -> str:
     return ", ".join(shown) if len(shown) <= SHOWN_VALUES else f"{len(shown)} from {shown[0]} to {shown[-1]}"
 
 
-def origin(settings: dict[str, Any]) -> str:
+def how_made(settings: dict[str, Any]) -> str:
     """Return one sentence on how the dataset was made."""
     source = settings["source"]
     if source["kind"] == "draw":
         return f"The latents are drawn with seed {source['seed']}, split {source['split']}; image i never depends on n."
     if source["kind"] == "import" and source.get("layout") == ARRAYS:
         return f"They were made of the arrays `{source['from']}`."
+    if source["kind"] == "import" and source.get("layout") == EXPORT:
+        return f"They were imported from `{source['from']}`, an export of ident3d for {source.get('to', NOT_SAID)}."
     if source["kind"] == "import":
         return f"They were imported from `{source['from']}`, the published layout of {settings['origin']['name']}."
+    if source["kind"] == GENERATED:
+        return f"ident3d generated them: {source['from']}, {source.get('images', NOT_SAID)}."
     return "The latents are those of `latents.npy` in this folder."

@@ -13,7 +13,8 @@ from ident3d.loaders.format.files import write_atomically
 
 GAP = 4
 INK, PAPER = (40, 40, 40), (255, 255, 255)
-SMALLEST_SIDE = 128  # smaller images are enlarged by a whole factor, so that pixels stay pixels
+# Smaller images are enlarged by a whole factor, so that pixels stay pixels.
+SMALLEST_SIDE = 128
 
 
 def contact_sheet(

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ident3d.errors import UserError
-from ident3d.loaders.folders.folder import SHARDS, Description
 from ident3d.loaders.folders.lifecycle import Job
+from ident3d.loaders.format.description import SHARDS, Description
 from ident3d.loaders.format.files import sha256
 from ident3d.loaders.format.inside import NotPlain, names_in, read_plain
 from ident3d.loaders.format.latents_source import recorded_latents, world_of
@@ -143,7 +143,7 @@ def is_canonical(shard: Shard, settings: dict[str, Any], data: bytes) -> bool:
 
     Then the file is right, and a line of the manifest that has another hash is what was damaged.
     """
-    return settings["source"]["kind"] != "import" and encode_shard(shard, settings) == data
+    return settings["source"]["kind"] in ("draw", "file") and encode_shard(shard, settings) == data
 
 
 def content_problems(
@@ -176,6 +176,10 @@ def content_problems(
             due.classes is not None and not np.array_equal(shard.classes, due.classes)  # type: ignore[arg-type]
         ):
             found.append("the classes are not those of the recorded source")
+        if shard.columns.keys() != due.columns.keys() or not all(
+            np.array_equal(shard.columns[name], column) for name, column in due.columns.items()
+        ):
+            found.append("the sequences, frames, views or environments are not those of the recorded source")
     return found
 
 

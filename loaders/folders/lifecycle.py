@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +15,23 @@ from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.loaders.folders.card import write_card
-from ident3d.loaders.folders.folder import (
-    PARTS,
+from ident3d.loaders.folders.folder import PARTS, is_dataset, missing_ranges
+from ident3d.loaders.format import latents_table, manifest
+from ident3d.loaders.format.aside import REMOVED
+from ident3d.loaders.format.description import (
     SHARDS,
     Description,
+    default_shard_size,
     differences,
-    is_dataset,
-    missing_ranges,
     read_description,
     write_description,
 )
-from ident3d.loaders.format import latents_table, manifest
-from ident3d.loaders.format.aside import REMOVED
 from ident3d.loaders.format.files import TEMPORARY
 from ident3d.loaders.format.inside import make_below, names_in, read_plain, remove
-from ident3d.loaders.format.latents_source import world_of
+from ident3d.loaders.format.latents_source import GENERATED, world_of
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import MEND, Unread, read_settings, settings_text
-from ident3d.loaders.stores.lease import PREFIX
-
-SHARD_IMAGES = 64  # of up to 448 pixels; about 1.8 MB at 224
+from ident3d.loaders.stores.lease import LEASE_PREFIX
 
 
 @dataclass(frozen=True)
@@ -94,9 +90,9 @@ def target_description(
     if shard_size not in (None, old.shard_size):
         differ.append(f"shard_size: {old.shard_size} there, {shard_size} asked for")
     if differ:
-        raise UserError(
-            f"{path} holds another dataset ({'; '.join(differ)}); choose another --out, or delete it with --fresh."
-        )
+        # Only what is rendered can be begun anew by an option.
+        by = "" if settings["source"]["kind"] in ("import", GENERATED) else " with --fresh"
+        raise UserError(f"{path} holds another dataset ({'; '.join(differ)}); choose another --out, or delete it{by}.")
     entries, lost = sound_entries(path, old)
     # Neither lines nor shards are what a deletion leaves that was killed.
     if lost and ((path / manifest.MANIFEST_FILE).exists() or names_in(path, SHARDS)):
@@ -160,7 +156,7 @@ def is_unfinished_start(path: Path) -> bool:
     # latents.npy without a manifest: a run would write over it.
     parts = PARTS if manifest.readable_entries(path) else (manifest.MANIFEST_FILE,)
     unknown = [file for file in path.iterdir() if file.name not in parts or file.is_dir()]
-    ours = (TEMPORARY, PREFIX, REMOVED)
+    ours = (TEMPORARY, LEASE_PREFIX, REMOVED)
     strangers = [file for file in unknown if file.name != SHARDS and not file.name.startswith(ours)]
     shards = path / SHARDS
     empty = not shards.exists() or not any(shards.iterdir())
@@ -190,15 +186,10 @@ def drop_missing_shards(
     if len(present) == len(entries):
         return description
     # The description goes first: a folder that says it is complete must never have a manifest with a gap.
-    description = as_incomplete(description)
+    description = description.as_incomplete()
     save_if_changed(path, description)
     manifest.write_entries(path, present)
     return description
-
-
-def as_incomplete(description: Description) -> Description:
-    """Return the description of the same dataset before it was complete."""
-    return Description(description.settings, description.n, description.shard_size)
 
 
 def finish(
@@ -219,27 +210,20 @@ def finish(
         raise UserError(f"{path} lacks images {missing[0][0]} to {missing[0][1] - 1}, so it cannot be closed.")
     try:
         world = world_of(description.settings)
-        table = latents_table.gathered(path / SHARDS, entries, world) if table is None else table
-        latents = latents_table.write(path, table)
+        table = latents_table.gather_table(path / SHARDS, entries, world) if table is None else table
+        latents = latents_table.write_table(path, table)
     except Unread:  # another try may read it
         raise
     except UserError:  # a shard is damaged: `verify` reports it, and readers can do without the table
         latents = None
-    # Sums are integers until the last division: mean and std are then the same in every order of the shards.
     pixels = description.n * description.size**2
-    if {len(entry.pixel_sum) for entry in entries} - {description.channels}:
-        raise UserError(f"{path / manifest.MANIFEST_FILE} holds sums of other channels than the images have; {MEND}")
-    sums = [sum(entry.pixel_sum[c] for entry in entries) for c in range(description.channels)]
-    squares = [sum(entry.pixel_sum_squares[c] for entry in entries) for c in range(description.channels)]
-    spreads = [pixels * q - s * s for s, q in zip(sums, squares, strict=True)]
-    if min(spreads) < 0 or max(spreads) > (255 * pixels) ** 2 or max(sums) > 255 * pixels:
-        raise UserError(f"{path / manifest.MANIFEST_FILE} holds sums that no pixels have; {MEND}")
+    mean, std = manifest.pixel_moments(path, entries, pixels, description.channels)
     description = replace(
         description,
         complete=True,
         bytes=sum(entry.bytes for entry in entries),
-        pixel_mean=tuple(s / pixels / 255 for s in sums),
-        pixel_std=tuple(sqrt(spread) / pixels / 255 for spread in spreads),
+        pixel_mean=mean,
+        pixel_std=std,
         shards_sha256=manifest.write_entries(path, entries),
         all_latents=latents,
     )
@@ -248,11 +232,6 @@ def finish(
     # The description goes last: it says that the dataset is complete, so all the rest must be there before it.
     write_description(path, description)
     return description
-
-
-def default_shard_size(size: int) -> int:
-    """Return 64 images, or fewer if they are large, for any n: the images of a shard take about 40 MB of memory."""
-    return max(1, min(SHARD_IMAGES, SHARD_IMAGES * 448**2 // size**2))
 
 
 def remove_dataset(path: Path) -> int:

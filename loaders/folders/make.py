@@ -7,11 +7,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ident3d.loaders.folders.folder import SHARDS, Description
+from ident3d.errors import UserError
 from ident3d.loaders.folders.lifecycle import Job, finish, plan, save_if_changed, target_description
 from ident3d.loaders.folders.output import FolderOutput
 from ident3d.loaders.folders.provenance import record_run
 from ident3d.loaders.format import manifest
+from ident3d.loaders.format.description import SHARDS, Description
 from ident3d.loaders.format.files import remove_partial_files, write_atomically
 from ident3d.loaders.format.manifest import ShardEntry, entry_of
 from ident3d.loaders.format.shard import Shard, encode_shard
@@ -61,6 +62,12 @@ def make_shards(
     description = finish(out, description, manifest.in_order(entries), mesh_credits=())
     record_run(out, started, **facts, images=due)
     return description, due
+
+
+def check_amounts(workers: int | None, shard_size: int | None) -> None:
+    """Raise UserError if so many workers or images in a shard cannot be; None leaves a number to the function."""
+    if min(1 if workers is None else workers, 1 if shard_size is None else shard_size) < 1:
+        raise UserError("There is at least one worker, and at least one image in a shard.")
 
 
 def run_jobs(

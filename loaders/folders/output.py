@@ -8,16 +8,16 @@ from pathlib import Path
 from ident3d.errors import UserError
 from ident3d.loaders.folders import store_transfer
 from ident3d.loaders.folders.card import remake_lost
-from ident3d.loaders.folders.folder import SHARDS, Description
 from ident3d.loaders.folders.judge import whole_shard
 from ident3d.loaders.folders.lifecycle import Job, drop_missing_shards, finish, plan, remove_dataset
 from ident3d.loaders.folders.provenance import BESIDE_NAMES, PROVENANCE_FILE, lost_beside, record_run
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.aside import Aside
+from ident3d.loaders.format.description import SHARDS, Description
 from ident3d.loaders.format.files import FULL, new_folder
 from ident3d.loaders.format.inside import check_plain, plain_sizes, read_plain
 from ident3d.loaders.format.latents_source import recorded_latents
-from ident3d.loaders.format.latents_table import joined
+from ident3d.loaders.format.latents_table import join_classes
 from ident3d.loaders.format.manifest import ShardEntry, in_order
 from ident3d.loaders.stores.lease import Lease, lease
 from ident3d.loaders.stores.store import Store
@@ -169,7 +169,7 @@ class StoreOutput(FolderOutput):
     ) -> None:
         store_transfer.take_shard(self.store, entries[0].name, self.path)  # for the card's picture
         latents = recorded_latents(self.path, description.settings, 0, description.n)
-        finish(self.path, description, entries, mesh_credits=mesh_credits, table=latents and joined(*latents))
+        finish(self.path, description, entries, mesh_credits=mesh_credits, table=latents and join_classes(*latents[:2]))
         self.held.check()
         store_transfer.push_finished(self.store, self.path)
 
@@ -186,7 +186,7 @@ class StoreOutput(FolderOutput):
 
 
 @contextmanager
-def writing(place: Path | Store) -> Iterator[FolderOutput]:
+def hold_output(place: Path | Store) -> Iterator[FolderOutput]:
     """Hold the folder or store for writing. A full disk, or a store that refuses, becomes a UserError."""
     try:
         if isinstance(place, Store):
@@ -200,4 +200,4 @@ def writing(place: Path | Store) -> Iterator[FolderOutput]:
     except OSError as error:
         if error.errno in FULL:
             raise UserError(f"The disk of {place} is full; free some space and run the same command again.") from error
-        raise UserError(f"{error.filename or place} cannot be written: {error.strerror}.") from error
+        raise UserError(f"{error.filename or place} cannot be written: {error.strerror or error}.") from error

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ident3d.loaders.folders.folder import digest
+from ident3d.loaders.format.description import digest
 from ident3d.loaders.format.files import read_json, sha256, sha256_of_file, write_json
 from ident3d.loaders.format.inside import plain_sizes, read_plain
 from ident3d.machine import cpu_model, installed_versions

@@ -10,29 +10,29 @@ from pathlib import Path
 from typing import Any
 
 from ident3d.errors import UserError
-from ident3d.loaders.folders.folder import (
+from ident3d.loaders.folders.folder import missing_ranges
+from ident3d.loaders.folders.judge import shard_bytes, shard_names
+from ident3d.loaders.folders.store_transfer import push_repaired
+from ident3d.loaders.format import manifest
+from ident3d.loaders.format.aside import Aside
+from ident3d.loaders.format.description import (
     DATASET_FILE,
     SHARDS,
     Description,
     NotOurs,
-    checked,
+    description_of,
     digest_mismatch,
-    missing_ranges,
     read_description,
     write_description,
 )
-from ident3d.loaders.folders.judge import shard_bytes, shard_names
-from ident3d.loaders.folders.lifecycle import as_incomplete
-from ident3d.loaders.folders.store_transfer import push_repaired
-from ident3d.loaders.format import manifest
-from ident3d.loaders.format.aside import Aside
 from ident3d.loaders.format.files import sha256
 from ident3d.loaders.format.inside import NotPlain, remove
 from ident3d.loaders.format.manifest import MANIFEST_FILE, ShardEntry
 from ident3d.loaders.format.shard import Unread, read_settings, read_shard
 from ident3d.loaders.stores.store import Store
 
-LARGEST_SHARD = 2**32  # bytes, while no description says how large its images are
+# Bytes, while no description says how large its images are.
+LARGEST_SHARD = 2**32
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def description_or_rebuilt(where: Path | Store, folder: Path) -> tuple[Descripti
     whole = (highest + 1) * size if highest > last.number and names[-1] not in lines else 0
     n = max(last.begins + last.count, whole, *(entry.stop for entry in lines.values()))
     try:
-        return checked(asdict(Description(first.settings, n, size))), what
+        return description_of(asdict(Description(first.settings, n, size))), what
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise UserError(f"{what} Nor do its shards say what a dataset must: {error}.") from None
 
@@ -123,10 +123,9 @@ def read_own(where: Path | Store, folder: Path, name: str, lines: Mapping[str, S
 def candidates(
     where: Path | Store, folder: Path, description: Description
 ) -> tuple[list[tuple[str, ShardEntry | None]], bool, str | None]:
-    """Return the shards to judge, each with its line of the manifest; whether the manifest is vouched for; what is
-    wrong with it.
+    """Return the shards to judge with their lines, whether the manifest is vouched for, and what is wrong with it.
 
-    If it is damaged or lost, all shards that are there are candidates, and so are those of its readable lines.
+    If the manifest is damaged or lost, all shards that are there are candidates, and those of its readable lines.
     """
     what = None
     try:
@@ -177,7 +176,7 @@ def repair_folder(folder: Path, findings: Findings, *, delete: bool) -> tuple[As
         done.append(f"Deleted: {', '.join(deleted)}.")
     if lost:
         aside.take(DATASET_FILE)
-        write_description(folder, as_incomplete(findings.description))
+        write_description(folder, findings.description.as_incomplete())
         done.append(f"{DATASET_FILE} is written anew from what the shards record.")
     if findings.relist or findings.shards:
         # The old lines are kept: they say which hash a shard that was taken out should have had.
@@ -187,7 +186,7 @@ def repair_folder(folder: Path, findings: Findings, *, delete: bool) -> tuple[As
         of_all = "all" if findings.whole else f"{sum(entry.count for entry in findings.entries):,}"
         done.append(f"{MANIFEST_FILE} is written anew from {len(findings.entries)} shards, with {of_all} images.")
     if not findings.whole and not lost:
-        write_description(folder, as_incomplete(findings.description))
+        write_description(folder, findings.description.as_incomplete())
     return aside, done
 
 
@@ -206,6 +205,6 @@ def repair_store(store: Store, folder: Path, findings: Findings, aside: Aside, *
     return moved
 
 
-def told(where: Path | Store, aside: Aside, moved: Sequence[str]) -> list[str]:
+def sentence_of_moved(where: Path | Store, aside: Aside, moved: Sequence[str]) -> list[str]:
     """Return the sentence that says where the files went."""
     return [f"Moved to {where}/{aside.name}: {', '.join(moved)}."] if moved else []

@@ -12,17 +12,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ident3d.errors import UserError
-from ident3d.loaders.folders.folder import BESIDE, DATASET_FILE, PARTS, SHARDS, is_dataset
+from ident3d.loaders.folders.folder import BESIDE, PARTS, is_dataset
 from ident3d.loaders.folders.lifecycle import Job, check_due
 from ident3d.loaders.folders.provenance import PROVENANCE_FILE
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.aside import REMOVED
+from ident3d.loaders.format.description import DATASET_FILE, SHARDS
 from ident3d.loaders.format.files import TEMPORARY, write_atomically
 from ident3d.loaders.format.latents_source import LATENTS_FILE
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.stores.cache import ENTRIES, fetch, manifest_of, recorded_hashes
 from ident3d.loaders.stores.store import Store
-from ident3d.loaders.stores.store_lease import FOLDER as LEASE
+from ident3d.loaders.stores.store_lease import LEASE_FOLDER
 
 
 @contextmanager
@@ -88,7 +89,7 @@ def scratch_for_job(store: Store, settings: Mapping[str, Any], job: Job) -> Iter
 
 def refuse_strangers(store: Store) -> None:
     """Raise UserError if the store's folder holds anything but a dataset."""
-    strangers = set(store.sizes("")) - set(PARTS) | store.folders() - {SHARDS, ENTRIES, LEASE}
+    strangers = set(store.sizes("")) - set(PARTS) | store.folders() - {SHARDS, ENTRIES, LEASE_FOLDER}
     if any(not name.startswith((TEMPORARY, REMOVED)) for name in strangers) and not is_dataset(store):
         raise UserError(f"{store} exists and is not a dataset; choose another --out.")
 

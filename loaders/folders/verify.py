@@ -6,11 +6,9 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from ident3d.errors import UserError
-from ident3d.loaders.folders.folder import DATASET_FILE, SHARDS, Description, Folder, is_dataset
-from ident3d.loaders.folders.judge import MISMATCH, judge, reason, shard_names
+from ident3d.loaders.folders.folder import Folder, is_dataset
+from ident3d.loaders.folders.judge import MISMATCH, Verdict, judge, reason, shard_names
 from ident3d.loaders.folders.packed import PACKED_FILE, PIXELS_FILE, pixels_problem, record_problem
 from ident3d.loaders.folders.provenance import CARD_FILES, PROVENANCE_FILE, beside_problems
 from ident3d.loaders.folders.repair import (
@@ -20,15 +18,15 @@ from ident3d.loaders.folders.repair import (
     description_or_rebuilt,
     repair_folder,
     repair_store,
-    told,
+    sentence_of_moved,
 )
 from ident3d.loaders.folders.store_transfer import working_copy
-from ident3d.loaders.format.files import remove_partial_files, sha256, sha256_of_file
-from ident3d.loaders.format.inside import NotPlain, folder_at, plain_sizes
+from ident3d.loaders.format.description import DATASET_FILE, SHARDS, Description
+from ident3d.loaders.format.files import remove_partial_files, sha256
+from ident3d.loaders.format.inside import folder_at, plain_sizes
 from ident3d.loaders.format.latents_source import LATENTS_FILE, copy_is_sound, world_of
-from ident3d.loaders.format.latents_table import TABLE_FILE, Latents, joined
-from ident3d.loaders.format.latents_table import read as read_table
-from ident3d.loaders.format.manifest import MANIFEST_FILE, ShardEntry, in_order
+from ident3d.loaders.format.latents_table import TABLE_FILE, Latents, table_problem
+from ident3d.loaders.format.manifest import MANIFEST_FILE, ShardEntry, manifest_bytes, without_overlaps
 from ident3d.loaders.stores.lease import lease
 from ident3d.loaders.stores.store import Store, store_or_folder
 from ident3d.loaders.stores.store_lease import lease_on_store
@@ -88,6 +86,8 @@ def verify(path: Path | str, *, repair: bool = False, delete: bool = False, show
         raise UserError("--delete says how to repair; give it together with --repair.")
     where = store_or_folder(path)
     if isinstance(where, Path):
+        if not where.exists():
+            raise UserError(f"There is no folder {where}; check the path.")
         if not (where.is_dir() and (is_dataset(where) or (where / MANIFEST_FILE).exists() or shard_names(where))):
             raise UserError(f"{where} is not a dataset folder.")
         refuse_linked_shards(where, reading=not repair)
@@ -108,7 +108,7 @@ def verify(path: Path | str, *, repair: bool = False, delete: bool = False, show
             moved: Sequence[str] = aside.moved
             if isinstance(where, Store):
                 moved = repair_store(where, folder, findings, aside, delete=delete)
-            done += told(where, aside, moved)
+            done += sentence_of_moved(where, aside, moved)
     # A store's small files were read from a folder of the cache, whose name means nothing to the user.
     problems, unjudged = (
         tuple(Problem(each.what.replace(str(folder), str(where)), each.shard) for each in found)
@@ -147,14 +147,7 @@ def inspect(where: Path | Store, folder: Path, show_progress: bool) -> tuple[Fin
             count = found.entry.count if found.entry else 0
             listed_images += count
             bar.update(count)
-            for each in found.wrong:
-                findings.problems.append(Problem(f"{name}: {each}", name))
-                findings.broken[f"{SHARDS}/{name}"] = found.proven
-            if found.unknown:
-                findings.unjudged.append(Problem(f"{name}: {found.unknown}", name))
-                findings.unread |= found.unread and not line
-            if found.entry and not found.wrong:
-                findings.entries.append(found.entry)
+            add_verdict(findings, name, line, found)
             if found.latents and not found.wrong:
                 good += count
                 latents.append(found.latents)
@@ -164,17 +157,30 @@ def inspect(where: Path | Store, folder: Path, show_progress: bool) -> tuple[Fin
             if found.doubtful and not found.wrong:
                 doubtful.append(name)
     findings.entries = without_overlaps(findings.entries)
-    listed_right = description.complete and manifest_sha256(findings.entries) == description.shards_sha256
+    listed_right = description.complete and sha256(manifest_bytes(findings.entries)) == description.shards_sha256
     for name in () if listed_right else doubtful:
         findings.problems.append(Problem(f"{name}: {MISMATCH}", name))
         findings.broken[f"{SHARDS}/{name}"] = False
         findings.entries = [entry for entry in findings.entries if entry.name != name]
     if listed_right and not findings.shards and len(latents) == len(listed):
-        check(findings, lambda: table_problem(folder, description, latents), TABLE_FILE)
+        recorded, n_raw = description.all_latents, world_of(description.settings).n_raw
+        check(findings, lambda: table_problem(folder, recorded, description.n, n_raw, latents), TABLE_FILE)
     findings.whole = listed_right and not {DATASET_FILE, LATENTS_FILE, TABLE_FILE} & findings.broken.keys()
     if description.complete:
         check_beside(findings, folder)
     return findings, good, max(0, description.n - listed_images)
+
+
+def add_verdict(findings: Findings, name: str, line: ShardEntry | None, found: Verdict) -> None:
+    """Note what is known of a shard of which the manifest says `line`, and what the manifest should say of it."""
+    for each in found.wrong:
+        findings.problems.append(Problem(f"{name}: {each}", name))
+        findings.broken[f"{SHARDS}/{name}"] = found.proven
+    if found.unknown:
+        findings.unjudged.append(Problem(f"{name}: {found.unknown}", name))
+        findings.unread |= found.unread and not line
+    if found.entry and not found.wrong:
+        findings.entries.append(found.entry)
 
 
 def add(findings: Findings, what: str | None, *files: str, proven: bool = False) -> None:
@@ -184,22 +190,23 @@ def add(findings: Findings, what: str | None, *files: str, proven: bool = False)
         findings.broken |= dict.fromkeys(files, proven)
 
 
-def check(findings: Findings, find_problem: Callable[[], str | None], *files: str, proven: bool = True) -> None:
-    """Note what is wrong with a file that a hash is recorded of, or why that cannot be said."""
+def check(findings: Findings, find_problem: Callable[[], str | None], *files: str, proven: bool = True) -> bool:
+    """Note what is wrong with a file that has a recorded hash, or why that is unknown; return whether it is sound."""
     try:
-        add(findings, find_problem(), *files, proven=proven)
+        what = find_problem()
     except (OSError, MemoryError) as error:
         findings.unjudged.append(Problem(f"{files[-1]}: {reason(error)}"))
+        return False
+    add(findings, what, *files, proven=proven)
+    return what is None
 
 
 def check_packed(findings: Findings, folder: Folder) -> None:
     """Note what is wrong with the packed file. Only its own record can prove it wrong, and only while that is sound."""
     if not folder.description.complete:
         return
-    before = len(findings.problems) + len(findings.unjudged)
-    check(findings, lambda: record_problem(folder), PACKED_FILE, proven=False)
-    known = len(findings.problems) + len(findings.unjudged) == before and os.path.lexists(folder.path / PACKED_FILE)
-    if known:
+    sound = check(findings, lambda: record_problem(folder), PACKED_FILE, proven=False)
+    if sound and os.path.lexists(folder.path / PACKED_FILE):
         check(findings, lambda: pixels_problem(folder), PIXELS_FILE)
     elif plain_sizes(folder.path, "", [PIXELS_FILE])[PIXELS_FILE] is not None:
         what = f"{PIXELS_FILE}: its hash stands in {PACKED_FILE} alone; `ident3d pack` makes both anew"
@@ -214,28 +221,6 @@ def latents_file_problem(folder: Path, description: Description) -> str | None:
     return f"{LATENTS_FILE} is not the latents file that this dataset was started with."
 
 
-def table_problem(folder: Path, description: Description, latents: Sequence[Latents]) -> str | None:
-    """Return what is wrong with the table of all latents, if one is recorded; `latents` are those of the shards."""
-    if not description.all_latents:
-        return None
-    found = read_table(folder, description.all_latents, description.n, world_of(description.settings).n_raw)
-    if found is None:
-        if table_sha256(folder) == description.all_latents:
-            raise OSError("it is as recorded, and cannot be taken apart here")
-        return f"{TABLE_FILE} is missing or does not match its sha256"
-    table, rows = joined(*found), [joined(*each) for each in latents]
-    alike = bool(rows) and all(each.shape[1:] == table.shape[1:] for each in rows)
-    same = alike and np.array_equal(table, np.concatenate(rows))
-    return None if same else f"{TABLE_FILE} does not hold the latents of the shards"
-
-
-def table_sha256(folder: Path) -> str | None:
-    try:
-        return sha256_of_file(folder / TABLE_FILE)
-    except (FileNotFoundError, NotPlain):
-        return None
-
-
 def check_beside(findings: Findings, folder: Path) -> None:
     """Note what is wrong with the card and the record of runs. Each is set aside by a repair, and never deleted."""
     try:
@@ -244,17 +229,3 @@ def check_beside(findings: Findings, folder: Path) -> None:
     except (OSError, MemoryError) as error:
         name = Path(getattr(error, "filename", None) or PROVENANCE_FILE).name
         findings.unjudged.append(Problem(f"{name}: {reason(error)}"))
-
-
-def manifest_sha256(entries: Sequence[ShardEntry]) -> str:
-    """Return the sha256 of the manifest that lists these shards."""
-    return sha256("".join(entry.line() for entry in entries).encode())
-
-
-def without_overlaps(entries: Sequence[ShardEntry]) -> list[ShardEntry]:
-    """Return the entries in order of their images, without those that name an image again."""
-    kept: list[ShardEntry] = []
-    for entry in in_order(entries):
-        if not kept or entry.first >= kept[-1].stop:
-            kept.append(entry)
-    return kept

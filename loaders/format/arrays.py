@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 MAGIC: Final = b"\x93NUMPY"
 # What NumPy raises for files that are damaged, or that claim more than the memory holds.
-DAMAGE: Final = (
+BAD_FILE: Final = (
     OSError, ValueError, TypeError, KeyError, EOFError, OverflowError, MemoryError, RecursionError, NotImplementedError,
     RuntimeError, SyntaxError, TokenError, BadZipFile, zlib.error,
 )  # fmt: skip
@@ -26,7 +26,7 @@ def load_array(file: BinaryIO) -> NDArray[Any]:
     file.seek(0)
     try:
         array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)  # type: ignore[no-untyped-call]
-    except DAMAGE as error:
+    except BAD_FILE as error:
         raise ValueError(str(error) or type(error).__name__) from None
     return array
 
@@ -35,6 +35,6 @@ def map_array(path: Path) -> NDArray[Any]:
     """Return the array of a .npy file, whose numbers are read when they are used; raise ValueError like load_array."""
     try:
         array: NDArray[Any] = np.lib.format.open_memmap(path, mode="r")  # type: ignore[no-untyped-call]
-    except DAMAGE as error:
+    except BAD_FILE as error:
         raise ValueError(str(error) or type(error).__name__) from None
     return array

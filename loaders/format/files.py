@@ -2,16 +2,20 @@
 
 import errno
 import hashlib
+import io
 import json
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ident3d.errors import UserError, os_errors
-from ident3d.loaders.format.inside import folder_at, named, names_in, open_plain, read_plain, remove
+from ident3d.errors import UserError, os_errors, unknown
+from ident3d.loaders.format.inside import folder_at, name_in_errors, names_in, open_plain, read_plain, remove
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TEMPORARY = ".partial-"
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -37,6 +41,16 @@ def write_atomically(path: Path, data: bytes, *, within: Path | None = None) -> 
         file.write(data)
 
 
+def write_figure(path: Path, figure: "Figure") -> None:
+    """Write a figure of matplotlib's in the format that the path's ending names: whole, or not at all."""
+    kind, picture = path.suffix.lower().removeprefix("."), io.BytesIO()
+    if kind not in figure.canvas.get_supported_filetypes():
+        raise unknown("picture format", path.suffix or path.name, (".png", ".pdf", ".svg"))
+    figure.savefig(picture, format=kind, dpi=150)
+    with os_errors(f"The picture cannot be written to {path}"):
+        write_atomically(path, picture.getvalue())
+
+
 @contextmanager
 def atomic_file(path: Path, *, within: Path | None = None, sync: bool = True) -> Iterator[BinaryIO]:
     """Yield a file with a temporary name. At the end of the block it becomes `path`; after an error it is deleted.
@@ -49,7 +63,7 @@ def atomic_file(path: Path, *, within: Path | None = None, sync: bool = True) ->
     below, _, last = path.relative_to(base).as_posix().rpartition("/")
     partial = f"{TEMPORARY}{secrets.token_hex(8)}"
     with folder_at(base, below) as above:
-        with named(path, above, last):
+        with name_in_errors(path, above, last):
             handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=above)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -59,7 +73,7 @@ def atomic_file(path: Path, *, within: Path | None = None, sync: bool = True) ->
                 os.fchmod(handle, 0o644)
                 if sync:
                     os.fsync(handle)
-            with named(path, above, last):
+            with name_in_errors(path, above, last):
                 os.replace(partial, last, src_dir_fd=above, dst_dir_fd=above)
         except BaseException:
             with suppress(FileNotFoundError):

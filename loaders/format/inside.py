@@ -14,10 +14,10 @@ from pathlib import Path
 from ident3d.errors import UserError
 
 FOLLOW_VARIABLE = "IDENT3D_FOLLOW_LINKS"
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 # Without O_NONBLOCK, to open a FIFO waits for the process at its other end.
-FILE = os.O_CLOEXEC | os.O_NONBLOCK
-KINDS = {
+FILE_FLAGS = os.O_CLOEXEC | os.O_NONBLOCK
+KIND_NAMES = {
     stat.S_IFLNK: "a link",
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a FIFO",
@@ -41,11 +41,11 @@ def folder_at(folder: Path, below: str = "", *, reading: bool = False) -> Iterat
     """Yield a descriptor of the folder, or of the one `below` it, which must not be a link."""
     # The folder itself was named by the user, and may be a link. What lies in it was not.
     follow = reading and links_are_followed()
-    number = os.open(folder, FOLDER)
+    number = os.open(folder, FOLDER_FLAGS)
     try:
         for part in Path(below).parts:
-            with named(folder / below, number, part):
-                inner = os.open(part, FOLDER | (0 if follow else os.O_NOFOLLOW), dir_fd=number)
+            with name_in_errors(folder / below, number, part):
+                inner = os.open(part, FOLDER_FLAGS | (0 if follow else os.O_NOFOLLOW), dir_fd=number)
             os.close(number)
             number = inner
         yield number
@@ -54,7 +54,7 @@ def folder_at(folder: Path, below: str = "", *, reading: bool = False) -> Iterat
 
 
 @contextmanager
-def named(path: Path, folder: int, name: str) -> Iterator[None]:
+def name_in_errors(path: Path, folder: int, name: str) -> Iterator[None]:
     """Give an OSError the whole path of the file. What is no plain file or folder becomes one sentence."""
     try:
         yield
@@ -69,7 +69,7 @@ def named(path: Path, folder: int, name: str) -> Iterator[None]:
 
 def refuse(path: Path, mode: int) -> None:
     """Raise NotPlain, which says what stands there."""
-    what = KINDS.get(stat.S_IFMT(mode), "not a folder")
+    what = KIND_NAMES.get(stat.S_IFMT(mode), "not a folder")
     read = ""
     if stat.S_ISLNK(mode):
         read = f"; to read through it, set {FOLLOW_VARIABLE}=1"
@@ -83,8 +83,8 @@ def open_plain(folder: Path, name: str, flags: int = os.O_RDONLY) -> int:
     reading = flags == os.O_RDONLY
     below, _, last = name.rpartition("/")
     no_link = 0 if reading and links_are_followed() else os.O_NOFOLLOW
-    with folder_at(folder, below, reading=reading) as above, named(folder / name, above, last):
-        number = os.open(last, flags | FILE | no_link, 0o644, dir_fd=above)
+    with folder_at(folder, below, reading=reading) as above, name_in_errors(folder / name, above, last):
+        number = os.open(last, flags | FILE_FLAGS | no_link, 0o644, dir_fd=above)
     try:
         mode = os.fstat(number).st_mode
         if not stat.S_ISREG(mode):
@@ -140,5 +140,5 @@ def make_below(folder: Path, below: str) -> None:
 def remove(folder: Path, name: str) -> None:
     """Delete a file, or a link itself, unless it is gone."""
     below, _, last = name.rpartition("/")
-    with suppress(FileNotFoundError), folder_at(folder, below) as above, named(folder / name, above, last):
+    with suppress(FileNotFoundError), folder_at(folder, below) as above, name_in_errors(folder / name, above, last):
         os.unlink(last, dir_fd=above)

@@ -4,21 +4,25 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import partial
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
 from ident3d.errors import UserError
 from ident3d.loaders.format.files import sha256, sync_folder, write_atomically
 from ident3d.loaders.format.inside import open_plain, plain_sizes
-from ident3d.loaders.format.shard import CHANNELS, MEND, Shard
+from ident3d.loaders.format.shard import MEND, Shard
+from ident3d.loaders.format.shard_layout import CHANNELS
 
 MANIFEST_FILE = "shards.jsonl"
-DAMAGE = (ValueError, TypeError, KeyError, RecursionError)  # what a line that is no entry may raise
-LONGEST_LINE = 2**16  # bytes; ours have some 250
+# What a line that is no entry may raise.
+BAD_LINE = (ValueError, TypeError, KeyError, RecursionError)
+# Bytes; ours have some 250.
+LONGEST_LINE = 2**16
 SHARD_NAME = re.compile(r"[0-9]{5,12}\.h5")
 
 
@@ -111,7 +115,7 @@ def read_manifest(folder: Path) -> tuple[list[ShardEntry], str]:
             break
         try:
             entries.append(parse_line(line))
-        except DAMAGE as error:
+        except BAD_LINE as error:
             raise UserError(f"{folder / MANIFEST_FILE} is damaged in line {number} ({error}); {MEND}") from None
     return in_order(entries), digest.hexdigest()
 
@@ -125,7 +129,7 @@ def readable_entries(folder: Path) -> list[ShardEntry]:
     """Return the entries of all lines that can be read, for a repair."""
     entries = []
     for _, line in read_lines(folder):
-        with suppress(*DAMAGE):
+        with suppress(*BAD_LINE):
             entries.append(parse_line(line))
     return in_order(entries)
 
@@ -135,6 +139,30 @@ def in_order(entries: Iterable[ShardEntry]) -> list[ShardEntry]:
     # A shard that has grown is appended again, with the same first image and more of them.
     latest = {entry.first: entry for entry in entries}
     return [latest[first] for first in sorted(latest)]
+
+
+def without_overlaps(entries: Sequence[ShardEntry]) -> list[ShardEntry]:
+    """Return the entries in order of their images, without those that name an image again."""
+    kept: list[ShardEntry] = []
+    for entry in in_order(entries):
+        if not kept or entry.first >= kept[-1].stop:
+            kept.append(entry)
+    return kept
+
+
+def pixel_moments(
+    folder: Path, entries: Sequence[ShardEntry], pixels: int, channels: int
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and std per channel, in 0 … 1, of so many pixels; raise UserError for sums that no pixels have."""
+    if {len(entry.pixel_sum) for entry in entries} - {channels}:
+        raise UserError(f"{folder / MANIFEST_FILE} holds sums of other channels than the images have; {MEND}")
+    # Sums are integers until the last division: mean and std are then the same in every order of the shards.
+    sums = [sum(entry.pixel_sum[c] for entry in entries) for c in range(channels)]
+    squares = [sum(entry.pixel_sum_squares[c] for entry in entries) for c in range(channels)]
+    spreads = [pixels * q - s * s for s, q in zip(sums, squares, strict=True)]
+    if min(spreads) < 0 or max(spreads) > (255 * pixels) ** 2 or max(sums) > 255 * pixels:
+        raise UserError(f"{folder / MANIFEST_FILE} holds sums that no pixels have; {MEND}")
+    return tuple(s / pixels / 255 for s in sums), tuple(sqrt(spread) / pixels / 255 for spread in spreads)
 
 
 def append_entry(folder: Path, entry: ShardEntry) -> None:
@@ -157,6 +185,11 @@ def append_entry(folder: Path, entry: ShardEntry) -> None:
 
 def write_entries(folder: Path, entries: Iterable[ShardEntry]) -> str:
     """Rewrite the manifest in order of the images; return its sha256."""
-    data = "".join(entry.line() for entry in in_order(entries)).encode()
+    data = manifest_bytes(entries)
     write_atomically(folder / MANIFEST_FILE, data)
     return sha256(data)
+
+
+def manifest_bytes(entries: Iterable[ShardEntry]) -> bytes:
+    """Return the file that lists these shards."""
+    return "".join(entry.line() for entry in in_order(entries)).encode()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,10 +11,11 @@ from ident3d.errors import UserError, check_known, unknown
 from ident3d.latents.declare import declare
 from ident3d.latents.factor import Factor
 from ident3d.latents.factors import Factors
-from ident3d.loaders.format.shard import COLUMNS
+from ident3d.loaders.format.latents_table import class_type
+from ident3d.loaders.format.shard import FURTHER_COLUMNS
 
-# A class is stored as int8.
-LAST_CLASS: Final = int(np.iinfo(np.int8).max)
+# A class is stored as int8, or of more than 128 as int16; their names have to fit into a shard's settings.
+LAST_CLASS: Final = 2**12 - 1
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class ImageTable:
 
     raw: NDArray[np.float32]
     scene: NDArray[np.float32]
-    classes: NDArray[np.int8] | None
+    classes: NDArray[np.signedinteger[Any]] | None
     columns: dict[str, NDArray[np.int64]]
 
 
@@ -54,7 +55,7 @@ def table_of(
     raw = declared.to_raw(values) if latents is not None or declared.n_raw else empty(0)
     further = {}
     for name, column in columns.items():
-        check_known("column", name, COLUMNS)
+        check_known("column", name, FURTHER_COLUMNS)
         further[name] = whole(column, name)
     lengths = {"latents": latents is not None and len(raw), "classes": labels is not None and len(labels)}
     rows = {k: int(n) for k, n in lengths.items() if n is not False} | {k: len(v) for k, v in further.items()}
@@ -77,7 +78,7 @@ def numbers(latents: ArrayLike) -> NDArray[np.float64]:
 
 def labels_of(
     classes: ArrayLike | None, class_names: Sequence[str] | None
-) -> tuple[NDArray[np.int8] | None, tuple[str, ...]]:
+) -> tuple[NDArray[np.signedinteger[Any]] | None, tuple[str, ...]]:
     """Return the number of each image's class, and the names of the classes."""
     if classes is None:
         return None, tuple(class_names or ())
@@ -99,7 +100,7 @@ def labels_of(
         names = tuple(class_names or map(str, range(int(labels.max(initial=-1)) + 1)))
     if len(names) > LAST_CLASS + 1:
         raise UserError(f"A folder has at most {LAST_CLASS + 1} classes, not {len(names)}.")
-    return labels.astype(np.int8), names
+    return labels.astype(class_type(len(names))), names
 
 
 def whole(column: ArrayLike, name: str) -> NDArray[np.int64]:

@@ -18,15 +18,17 @@ from ident3d.latents.exact.streams import SPLITS
 from ident3d.latents.factor import Factor
 from ident3d.latents.factors import Factors
 from ident3d.loaders.folders.card import ARRAYS, NOT_SAID
-from ident3d.loaders.folders.folder import SHARDS, is_dataset, read_description
+from ident3d.loaders.folders.folder import is_dataset
 from ident3d.loaders.folders.judge import shard_names
-from ident3d.loaders.folders.lifecycle import Job, default_shard_size, remove_dataset, target_description
-from ident3d.loaders.folders.make import make_shards
+from ident3d.loaders.folders.lifecycle import Job, remove_dataset, target_description
+from ident3d.loaders.folders.make import check_amounts, make_shards
 from ident3d.loaders.format.aside import Aside
+from ident3d.loaders.format.description import SHARDS, default_shard_size, read_description
 from ident3d.loaders.format.files import new_folder, remove_partial_files, sha256
-from ident3d.loaders.format.shard import LARGEST_CHUNK, Shard
+from ident3d.loaders.format.shard import Shard
+from ident3d.loaders.format.shard_layout import LARGEST_CHUNK
 from ident3d.loaders.layouts.array_table import ImageTable, empty, table_of, table_rows
-from ident3d.loaders.layouts.importing import Imported
+from ident3d.loaders.layouts.pictures import Imported
 from ident3d.loaders.layouts.pixel_blocks import ArrayImages, Images, images_of
 from ident3d.loaders.stores.lease import lease
 from ident3d.loaders.stores.store import local_folder
@@ -75,7 +77,7 @@ def from_arrays(
         classes: A class for each image (n,): numbers from 0, or names.
         class_names: The names of classes 0, 1, and so on; by default those of `factors`, the names in `classes`, or
             the numbers.
-        columns: sequence, frame or environment → a whole number for each image (n,).
+        columns: sequence, frame, instance, view or environment → a whole number for each image (n,).
         unit: The images are numbers from 0 to 1, and are stored as round(255 · v).
         split: "train" or "test": what `train` and `evaluate` take the folder for.
         name: The name of the data on the card; by default that of the folder.
@@ -103,9 +105,7 @@ def from_arrays(
         (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)
     """
     started, out = datetime.now(UTC), local_folder(out)
-    check_known("split", split, SPLITS)
-    if workers < 1 or (shard_size is not None and shard_size < 1):
-        raise UserError("There is at least one worker, and at least one image in a shard.")
+    check_amounts(workers, shard_size)
     table, declared = table_of(latents, names, kinds, factors, classes, class_names, columns or {})
     pixels = images_of(images, table_rows(table), unit)
     if table_rows(table) not in (None, pixels.n):
@@ -119,6 +119,20 @@ def from_arrays(
         settings["images_per_chunk"] = images_per_chunk
     origin = {"source": source, "licence": licence, "citation": citation}
     settings["origin"] = {"name": name or out.resolve().name} | origin
+    return write_images(pixels, table, settings, out, shard_size, workers, show_progress, started)
+
+
+def write_images(
+    pixels: Images,
+    table: ImageTable,
+    settings: dict[str, Any],
+    out: Path,
+    shard_size: int | None,
+    workers: int,
+    show_progress: bool,
+    started: datetime,
+) -> Imported:
+    """Make the dataset folder of these settings, or go on with what an interrupted call left of it."""
     with new_folder(out), lease(out) as held:
         remove_partial_files(out)
         # Blocks cannot be compared with those of an earlier call, so that nothing unfinished is kept of either. What is
@@ -161,6 +175,7 @@ def settings_of(
     pixels: Images, table: ImageTable, declared: Factors, split: str, show_progress: bool
 ) -> dict[str, Any]:
     """Return the settings that dataset.json records, with the hashes that tell these arrays from others."""
+    check_known("split", split, SPLITS)
     labels = [column for column in (table.classes, *table.columns.values()) if column is not None]
     hashed = pixels.sha256(show_progress) if isinstance(pixels, ArrayImages) else None
     settings: dict[str, Any] = {

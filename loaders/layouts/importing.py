@@ -1,56 +1,32 @@
-"""``import``: make a dataset folder from published files, given as a folder or an archive."""
+"""``import``: make a dataset folder from published files, whichever data set they are."""
 
-import io
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import partial
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
-
-from ident3d.errors import UserError
-from ident3d.loaders.folders.folder import LARGEST
-from ident3d.loaders.folders.lifecycle import Job
-from ident3d.loaders.folders.make import make_shards
-from ident3d.loaders.format.files import TEMPORARY, new_folder, remove_partial_files, sha256
-from ident3d.loaders.format.shard import Shard
-from ident3d.loaders.layouts import published
-from ident3d.loaders.layouts.published import LICENCE, NO_CLASS, ORIGINS, Split
-from ident3d.loaders.layouts.tar_members import ByteRange, byte_ranges
-from ident3d.loaders.stores.lease import lease
+from ident3d.errors import UserError, check_known
+from ident3d.loaders.exports.record import is_export
+from ident3d.loaders.folders.make import check_amounts
+from ident3d.loaders.layouts.dsprites_npz import import_dsprites
+from ident3d.loaders.layouts.exported import import_export
+from ident3d.loaders.layouts.kitti_annotations import picture_folders, text_files
+from ident3d.loaders.layouts.kitti_masks import import_kitti_masks
+from ident3d.loaders.layouts.pictures import Imported, import_pictures
 from ident3d.loaders.stores.store import local_folder
-from ident3d.machine import cores
 
-
-@dataclass(frozen=True)
-class Imported:
-    """What an import made: images in all, and those of this run."""
-
-    path: Path
-    n: int
-    imported: int
-
-
-@dataclass(frozen=True)
-class Content:
-    """All that is imported, in the order of our numbers: where each image is, and the latents."""
-
-    images: Sequence[ByteRange]
-    raw: NDArray[np.float32]
-    scene: NDArray[np.float32]
-    classes: NDArray[np.int8] | None
+# How a file of each kind begins; of old pickles, only the name tells.
+ZIP, PICKLE = b"PK\x03\x04", b"\x80"
+PICKLES: Final = (".pickle", ".pkl")
+KITTI: Final = "kitti-masks"
+# Both of ours are told apart by what is in the files.
+DATA: Final = ("3dident", "causal3dident", "dsprites", KITTI)
 
 
 def import_(
-    source: Path | str,
+    source: Path | str | Sequence[Path | str],
     out: Path | str,
     *,
+    data: str | None = None,
     split: str | None = None,
     licence: str | None = None,
     citation: str | None = None,
@@ -58,15 +34,24 @@ def import_(
     shard_size: int | None = None,
     show_progress: bool = True,
 ) -> Imported:
-    """Make a dataset folder from published files: a folder, a .tar or a compressed .tar.
+    """Make a dataset folder from published files (3DIdent, Causal3DIdent, dSprites, KITTI Masks), or from an export.
 
-    Images of several classes take turns: image k of class c comes before image k of class c + 1. The raw → scene
-    mapping is inferred from the two arrays and recorded. An import keeps what an interrupted one has finished.
+    The first two are a folder, a .tar or a compressed .tar of pictures and arrays. Their images of several classes take
+    turns: image k of class c comes before image k of class c + 1. The raw → scene mapping is inferred from the two
+    arrays and recorded. dSprites is an .npz archive, whose factors become those of `ident3d.dsprites`. KITTI Masks are
+    a pickle, of which only arrays are read, or the annotations that it was made of: two folders, KITTI-MOTS'
+    ``instances_txt`` and MOTSChallenge's ``instances``. Each image then has a sequence and a frame.
+
+    What `export_to` wrote becomes a dataset folder with equal pixels, latents, classes, sequences and frames. An
+    import keeps what an interrupted one has finished.
 
     Args:
-        source: A folder or a .tar file in a published layout.
+        source: A folder or file in a published layout, or a folder of `export_to`; of the annotations a sequence of
+            both folders.
         out: A new dataset folder.
-        split: "train" or "test"; by default what the layout says.
+        data: What the files are: "3dident", "causal3dident", "dsprites" or "kitti-masks"; by default what they look
+            like.
+        split: "train" or "test"; by default what the layout says, or "train".
         licence: The licence of the data, for the card.
         citation: How to cite the data, for the card.
         workers: Processes that encode shards.
@@ -83,133 +68,38 @@ def import_(
         >>> len(ident3d.ImageDataset("imported"))
         16
     """
-    started = datetime.now(UTC)
-    source, out = local_folder(source), local_folder(out)
-    if not source.exists():
-        raise UserError(f"There is no folder or archive {source}.")
-    # Next to the dataset, on the disk that must hold it anyway; inside, an interrupted import would leave it there.
-    target = out.resolve()
-    scratch = target.with_name(f"{TEMPORARY}{target.name}-members")
-    with new_folder(out), lease(out) as held:
-        remove_partial_files(out)
-        # A killed import left it, or anybody put a link there: the folder above may be everybody's.
-        scratch.unlink(missing_ok=True)
-        try:
-            files = byte_ranges(source, published.wanted, scratch, show_progress)
-            above, chosen = published.choose_split(published.splits(files), split)
-            content = content_of(chosen)
-            settings = settings_of(source, above, content, licence, citation)
-            description, due = make_shards(
-                out,
-                held,
-                settings,
-                len(content.images),
-                partial(part, content),
-                shard_of,
-                started=started,
-                shard_size=shard_size,
-                workers=workers or cores(),
-                show_progress=show_progress,
-                imported=source.name,
-            )
-        finally:
-            scratch.unlink(missing_ok=True)
-    return Imported(out, description.n, due)
+    places = [local_folder(each) for each in ([source] if isinstance(source, str | Path) else source)]
+    check_amounts(workers, shard_size)
+    # A FIFO exists as well, and whoever opens it waits for ever.
+    if missing := [place for place in places if not (place.is_dir() or place.is_file())]:
+        raise UserError(f"There is no folder or archive {missing[0]}.")
+    if data is not None:
+        check_known("published data set", data, DATA)
+    given: dict[str, Any] = {"split": split, "licence": licence, "citation": citation}
+    given |= {"workers": workers, "shard_size": shard_size, "show_progress": show_progress}
+    if data is None and len(places) == 1 and is_export(places[0]):
+        return import_export(places[0], local_folder(out), **given)
+    data = data or looks_like(places)
+    if not places or (len(places) > 1 and (data != KITTI or not all(place.is_dir() for place in places))):
+        raise UserError(f"An import reads one folder or file, or the two folders of annotations, not {len(places)}.")
+    if data == KITTI:
+        return import_kitti_masks(places, local_folder(out), **given)
+    read = import_dsprites if data == "dsprites" else import_pictures
+    return read(places[0], local_folder(out), **given)
 
 
-def content_of(split: Split) -> Content:
-    """Return the latents and images of a split, checked against each other and in our order."""
-    kinds = sorted(split.images)
-    if sorted(split.raw) != kinds or sorted(split.scene) != kinds or (NO_CLASS in kinds and len(kinds) > 1):
-        raise UserError("The classes of the images are not the classes of the latents.")
-    if max(kinds) > np.iinfo(np.int8).max:
-        raise UserError(f"There is no class {max(kinds)}.")
-    raws, scenes, order = [], [], []
-    for kind in kinds:
-        label = "" if kind == NO_CLASS else f"_{kind}"
-        raw = published.read_array(split.raw[kind], f"raw_latents{label}.npy", (10, 11))
-        scene = published.read_array(split.scene[kind], f"latents{label}.npy", (10,))
-        images = split.images[kind]
-        if not len(raw) == len(scene) == len(images):
-            raise UserError(
-                f"images{label} has {len(images)} pictures, raw_latents{label}.npy {len(raw)} rows, "
-                f"latents{label}.npy {len(scene)}."
-            )
-        if sorted(images) != list(range(len(images))):
-            missing = min(set(range(len(images))) - set(images))
-            raise UserError(f"images{label} lacks number {missing}.")
-        raws.append(raw)
-        scenes.append(scene)
-        order += [(number, kind, images[number]) for number in range(len(images))]
-    if len({raw.shape[1] for raw in raws}) > 1:
-        raise UserError("The raw latents of the classes have different numbers of columns.")
-    # Image 0 of each class, then image 1 of each class, and so on.
-    turn = sorted(range(len(order)), key=lambda i: order[i][:2])
-    classes = None if NO_CLASS in kinds else np.array([order[i][1] for i in turn], np.int8)
-    return Content([order[i][2] for i in turn], np.concatenate(raws)[turn], np.concatenate(scenes)[turn], classes)
+def looks_like(places: Sequence[Path]) -> str:
+    """Return which data set the files look like; whatever is nothing else may be 3DIdent's archives."""
+    if any(starts_with(place, PICKLE) or place.suffix in PICKLES for place in places):
+        return KITTI
+    if any(place.is_dir() and (text_files(place) or picture_folders(place)) for place in places):
+        return KITTI
+    return "dsprites" if any(starts_with(place, ZIP) for place in places) else "3dident"
 
 
-def settings_of(
-    source: Path, above: str, content: Content, licence: str | None, citation: str | None
-) -> dict[str, Any]:
-    """Return the settings that dataset.json records: the inferred world, and where everything comes from."""
-    causal = content.classes is not None
-    world, mapping = published.infer_world(content.raw, content.scene, causal)
-    # `verify` has no seed to compare imported latents with, so that their ranges are checked here.
-    world.check_raw(content.raw)
-    layout = "causal3dident" if causal else "3dident"
-    origin = ORIGINS[layout] | {"licence": licence or LICENCE}
-    return {
-        "world": world.as_dict(),
-        "source": {
-            "kind": "import",
-            "layout": layout,
-            "from": source.name,
-            "split": above,
-            "raw_latents_sha256": sha256(content.raw.tobytes()),
-            "raw_to_scene": mapping,
-        },
-        "origin": origin | ({"citation": citation} if citation else {}),
-        "size": len(decode(content.images[0], None)),
-        "quality": None,
-        "material": "as imported",
-        "device": "unknown",
-        "versions": {"ident3d": version("ident3d")},
-    }
-
-
-def part(content: Content, job: Job) -> Content:
-    rows = slice(job.first, job.first + job.count)
-    classes = None if content.classes is None else content.classes[rows]
-    return Content(content.images[rows], content.raw[rows], content.scene[rows], classes)
-
-
-def shard_of(settings: dict[str, Any], job: Job, own: Content) -> Shard:
-    """Decode one shard's pictures."""
-    images = np.stack([decode(place, settings["size"]) for place in own.images])
-    index = np.arange(job.first, job.first + job.count, dtype=np.int64)
-    return Shard(images, own.raw, own.scene, index, own.classes)
-
-
-def decode(place: ByteRange, size: int | None) -> NDArray[np.uint8]:
-    """Return a square picture as (size, size, 3) bytes, without its transparency."""
-    # Pillow only warns of a picture that would fill the memory; here that is an error. Of its many parsers only that of
-    # PNG sees the file.
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(io.BytesIO(place.read()), formats=("PNG",)) as picture:
-                width, height = picture.size
-                plain = picture.mode in ("RGB", "RGBA") and width == height <= LARGEST
-                if not plain or size not in (None, width):
-                    raise UserError(
-                        f"{place.path.name}: a picture is {width}×{height} {picture.mode}; all must be square RGB "
-                        f"pictures of one size, of at most {LARGEST} pixels."
-                    )
-                return np.asarray(picture)[..., :3].copy()
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise UserError(f"{place.path.name}: a picture is larger than Pillow's limit allows: {error}") from None
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"{place.path.name}: a picture cannot be read ({error}).") from None
+def starts_with(path: Path, magic: bytes) -> bool:
+    """Return whether a plain file begins with these bytes."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(magic)) == magic

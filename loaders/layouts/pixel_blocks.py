@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ident3d.errors import UserError
-from ident3d.loaders.folders.folder import LARGEST
-from ident3d.loaders.format.shard import CHANNELS
+from ident3d.loaders.format.description import LARGEST_SIDE
+from ident3d.loaders.format.shard_layout import CHANNELS
 from ident3d.progress import progress_bar
 
 # Bytes of the images that are looked at together.
 CHECKED_BYTES = 2**24
 
-Pixels: TypeAlias = NDArray[np.uint8]
+PixelArray: TypeAlias = NDArray[np.uint8]
 
 
 class ArrayImages:
@@ -25,7 +25,7 @@ class ArrayImages:
         self.images, self.unit, self.n = images, unit, len(images)
         self.shape = checked_shape(images.shape)
 
-    def read(self, first: int, count: int) -> Pixels:
+    def read(self, first: int, count: int) -> PixelArray:
         """Return images first … first+count-1 as bytes, checked."""
         return as_bytes(np.asarray(self.images[first : first + count]), self.shape, first, self.unit)
 
@@ -52,7 +52,7 @@ class ImageBlocks:
         self.read_so_far = 0
         self.waiting = self._checked(first)
 
-    def read(self, first: int, count: int) -> Pixels:
+    def read(self, first: int, count: int) -> PixelArray:
         """Return the next `count` images as bytes; after the last image there must be no further block."""
         parts, missing = [], count
         while missing:
@@ -68,7 +68,7 @@ class ImageBlocks:
             raise UserError(f"The blocks hold more images than the {self.n} that there are latents or classes of.")
         return np.concatenate(parts)
 
-    def _checked(self, block: NDArray[Any]) -> Pixels:
+    def _checked(self, block: NDArray[Any]) -> PixelArray:
         pixels = as_bytes(block, self.shape, self.read_so_far, self.unit)
         self.read_so_far += len(pixels)
         return pixels
@@ -90,12 +90,12 @@ def checked_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
         raise UserError(f"Images have their channels last: {shape} looks like channels first; transpose (0, 2, 3, 1).")
     if len(shape) not in (3, 4) or (len(shape) == 4 and shape[3] not in CHANNELS):
         raise UserError(f"Images have the shape (n, S, S), (n, S, S, 1) or (n, S, S, 3), not {tuple(shape)}.")
-    if shape[1] != shape[2] or not 1 <= shape[1] <= LARGEST:
-        raise UserError(f"Images are square, up to {LARGEST} pixels; not {shape[1]}×{shape[2]}: pad or crop them.")
+    if shape[1] != shape[2] or not 1 <= shape[1] <= LARGEST_SIDE:
+        raise UserError(f"Images are square, up to {LARGEST_SIDE} pixels; not {shape[1]}×{shape[2]}: pad or crop them.")
     return shape[1], shape[2], shape[3] if len(shape) == 4 else 1
 
 
-def as_bytes(block: NDArray[Any], shape: tuple[int, int, int], first: int, unit: bool) -> Pixels:
+def as_bytes(block: NDArray[Any], shape: tuple[int, int, int], first: int, unit: bool) -> PixelArray:
     """Return a block of images as bytes (k, S, S, C); `first` is the number of its first image, for messages.
 
     Whole numbers are from 0 to 255, truth values 0 or 255. With `unit` numbers from 0 to 1 become round(255 · v).

@@ -17,7 +17,7 @@ from ident3d.errors import UserError
 from ident3d.latents.exact.names import ANGLES, HUES, NAMES, POSITIONS
 from ident3d.latents.worlds import World
 from ident3d.loaders.format.latents_source import read_npy
-from ident3d.loaders.layouts.tar_members import ByteRange
+from ident3d.loaders.stores.tar_members import ByteRange
 
 IMAGE: Final = re.compile(r"(?:(.+)/)?images(?:_(\d{1,2}))?/(\d{1,9})\.png", re.ASCII)
 ARRAY: Final = re.compile(r"(?:(.+)/)?(raw_)?latents(?:_(\d{1,2}))?\.npy", re.ASCII)
@@ -26,21 +26,6 @@ NO_CLASS: Final = -1
 TOLERANCE: Final = 1e-4
 
 
-# Where published data come from, for the card of an imported dataset.
-ORIGINS: Final = {
-    "3dident": {
-        "name": "3DIdent",
-        "source": "https://zenodo.org/record/4502485",
-        "citation": "Zimmermann, Sharma, Schneider, Bethge, Brendel: Contrastive Learning Inverts the Data Generating "
-        "Process, ICML 2021",
-    },
-    "causal3dident": {
-        "name": "Causal3DIdent",
-        "source": "https://zenodo.org/record/4784282",
-        "citation": "von Kügelgen, Sharma, Gresele, Brendel, Schölkopf, Besserve, Locatello: Self-Supervised Learning "
-        "with Data Augmentations Provably Isolates Content from Style, NeurIPS 2021",
-    },
-}
 LICENCE: Final = "that of the record, which names it"
 
 
@@ -53,7 +38,7 @@ class Split:
     scene: dict[int, ByteRange] = field(default_factory=dict)
 
 
-def wanted(name: str) -> bool:
+def is_published(name: str) -> bool:
     """Return whether a file belongs to the layout; files in hidden folders do not."""
     hidden = any(part.startswith(".") for part in PurePosixPath(name).parts)
     return not hidden and bool(IMAGE.fullmatch(name) or ARRAY.fullmatch(name))
@@ -149,7 +134,7 @@ def infer_world(raw: NDArray[np.float32], scene: NDArray[np.float32], causal: bo
 def scale_of(raw: NDArray[np.float32], scene: NDArray[np.float32], group: slice, default: float) -> float:
     """Return the scale that a group of columns shares, or the default if all of them are held at 0."""
     fits = [fit for k in range(group.start, group.stop) if (fit := line(raw[:, k], scene[:, k]))]
-    return snapped(max(fits)[0], f"range of {NAMES[group][0]}") if fits else default
+    return snap(max(fits)[0], f"range of {NAMES[group][0]}") if fits else default
 
 
 def line(raw: NDArray[np.float32], scene: NDArray[np.float32]) -> tuple[float, float] | None:
@@ -162,7 +147,7 @@ def line(raw: NDArray[np.float32], scene: NDArray[np.float32]) -> tuple[float, f
     return float(scale), float(offset)
 
 
-def snapped(scale: float, name: str) -> float:
+def snap(scale: float, name: str) -> float:
     """Return a fitted scale as the round number that it is within float32: a multiple of π/4 or of a quarter."""
     for unit in (0.25, np.pi / 4):
         near = round(scale / unit) * unit

@@ -1,5 +1,5 @@
-"""Which image goes with which: draws from the conditional, and the nearest rendered image to each.
+"""Which image goes with which, by one of three rules: nearest to a draw from the conditional, grid, time.
 
 Imported by loaders/datasets and loaders/batches. It imports latents and loaders/format; neither torch nor h5py.
-Start at `sampler.PairSampler`.
+Start at `sampler.PairSampler`; the other rules are `grid.GridSampler` and `time.TimeSampler`.
 """

@@ -8,7 +8,7 @@ from ident3d.errors import UserError
 FaissBuild = Literal["cpu", "gpu", "both", "none"]
 
 ADVICE: dict[FaissBuild, str] = {
-    "none": "Pairing needs FAISS: pip install 'ident3d[cpu]', or 'ident3d[gpu]' on a machine with CUDA.",
+    "none": "--search flat and ivf need FAISS: pip install 'ident3d[cpu]', or 'ident3d[gpu]' on a machine with CUDA.",
     "both": "faiss-cpu and faiss-gpu overwrite each other's files: uninstall both, then install one of them.",
 }
 

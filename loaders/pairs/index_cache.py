@@ -37,7 +37,7 @@ def cached_index(latents: NDArray[np.float32], factory: str) -> Any:
         index = build_index(latents, factory)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, stamped(index))
+            write_atomically(path, stamp(index))
         except OSError as error:
             warnings.warn(f"The index is not kept: {path.parent} cannot be written ({error.strerror}).", stacklevel=2)
     return index
@@ -53,7 +53,7 @@ def build_index(latents: NDArray[np.float32], factory: str) -> Any:
     return index
 
 
-def stamped(index: Any) -> bytes:
+def stamp(index: Any) -> bytes:
     import faiss
 
     data = faiss.serialize_index(index).tobytes()

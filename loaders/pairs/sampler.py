@@ -9,17 +9,18 @@ from ident3d.errors import UserError, check_known
 from ident3d.latents import Conditional, marginal
 from ident3d.latents.distributions.conditionals import ProductConditional, RejectedNormal
 from ident3d.latents.distributions.spaces import goes_round
+from ident3d.latents.exact.streams import check_seed
 from ident3d.loaders.pairs.search import Neighbours
 from ident3d.loaders.pairs.variates import (
     ANCHOR,
-    COLUMNS,
     MARGINAL,
     NEGATIVE,
     POSITIVE,
+    WORDS_A_PURPOSE,
     Columns,
-    check_seed,
     draw_variates,
-    repeated,
+    generator_of,
+    pair_numbers,
 )
 
 ANCHORS: Final = ("rendered", "marginal")
@@ -39,7 +40,8 @@ class PairSampler:
 
     anchor    uniform over the images ("rendered"), or the one nearest to a draw from the uniform marginal ("marginal")
     z̃'        ~ p(· | z), z the anchor's latents
-    positive  the image nearest to z̃' in L2 that is not the anchor and, if `classes` are given, shows the anchor's class
+    positive  the image nearest to z̃' in L2 that is not the anchor, of the anchor's class if `classes` are given, and of
+              another environment if `apart` is given
     negative  on request, the same with a second conditional
 
     Args:
@@ -50,6 +52,7 @@ class PairSampler:
         search: "exact", "flat" or "ivf".
         classes: Classes of the images (n,), whole numbers, to keep pairs within a class.
         negative: The conditional of hard negatives.
+        apart: Environments of the images (n,), whole numbers, to take pairs from two of them.
 
     Example:
         >>> import numpy as np
@@ -71,21 +74,41 @@ class PairSampler:
         search: str = "exact",
         classes: NDArray[np.integer[Any]] | None = None,
         negative: Conditional | None = None,
+        apart: NDArray[np.integer[Any]] | None = None,
     ) -> None:
         for given in (conditional, negative):
             if given is not None and latents.shape[1:] != (given.space.dim,):
                 raise UserError(f"A conditional on {given.space.dim} dimensions does not fit latents {latents.shape}.")
-        if latents.shape[1] > COLUMNS:
-            raise UserError(f"Pairs are drawn among latents of at most {COLUMNS} dimensions, not {latents.shape[1]}.")
+        if latents.shape[1] > WORDS_A_PURPOSE:
+            raise UserError(
+                f"Pairs are drawn among latents of at most {WORDS_A_PURPOSE} dimensions, not {latents.shape[1]}."
+            )
         check_known("way to choose anchors", anchors, ANCHORS)
         self.latents, self.conditional, self.negative, self.anchors = latents, conditional, negative, anchors
         self.seed = check_seed(seed)
         circles = goes_round(conditional.space)
-        self.neighbours = Neighbours(latents, search, classes, circles)
+        self.neighbours = Neighbours(latents, search, classes, circles, apart)
         self.marginal = marginal("uniform", conditional.space) if anchors == "marginal" else None
         # An anchor drawn from the marginal may be of any class; only the positive has to be of the anchor's.
-        apart = classes is not None and self.marginal
-        self.nearest_anchor = Neighbours(latents, search, None, circles) if apart else self.neighbours
+        anywhere = self.marginal and not (classes is None and apart is None)
+        self.nearest_anchor = Neighbours(latents, search, None, circles) if anywhere else self.neighbours
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What pairs depend on besides the images and the seed."""
+        within = self.neighbours.classes is not None
+        usual = (self.conditional, self.negative, self.anchors, self.neighbours.search, within)
+        return usual if self.neighbours.apart is None else (*usual, "across")
+
+    @property
+    def members(self) -> int:
+        """Images of each pair: anchor, positive and, on request, hard negative."""
+        return 2 if self.negative is None else 3
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the search runs on a GPU, which a forked process cannot use."""
+        return self.neighbours.on_gpu
 
     def build(self) -> None:
         """Build or load the search index now, so that worker processes forked later share it."""
@@ -95,9 +118,7 @@ class PairSampler:
 
     def pairs(self, numbers: ArrayLike) -> Pairs:
         """Return the pairs with these numbers. The index is searched for the whole batch at once."""
-        numbers = np.asarray(numbers, np.int64)
-        if numbers.ndim != 1 or (numbers < 0).any():
-            raise UserError("Pairs are chosen by a list of whole numbers from 0.")
+        numbers = pair_numbers(numbers)
         # The numbers for all purposes come at once, each purpose its own columns, so that a hard negative that is asked
         # for leaves the anchor and the positive as they were.
         variates = draw_variates(self.seed, numbers)
@@ -127,7 +148,7 @@ def draw_positives(
         return np.asarray(conditional.sample(z, Columns(variates[:, purpose])))
     # No one knows beforehand how many random numbers a rejection takes. So each pair draws alone, from a generator of
     # its own: what it gets then does not depend on the other pairs of the batch.
-    generators = [repeated(seed, int(number), purpose) for number in numbers]
+    generators = [generator_of(seed, int(number), purpose) for number in numbers]
     rows = [conditional.sample(z[i : i + 1], own.random) for i, own in enumerate(generators)]
     return np.concatenate(rows) if rows else z
 

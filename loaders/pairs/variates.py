@@ -3,12 +3,11 @@
 So pairs are the same however they are divided into batches, and whichever worker or rank draws them.
 """
 
-import operator
 from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError
 from ident3d.latents.exact.streams import uniform_float64
@@ -16,7 +15,7 @@ from ident3d.latents.exact.streams import uniform_float64
 # 64-bit words for each pair. Philox gives four with each step of its counter.
 WORDS = 64
 # Words for each of the four purposes: one for each latent, and the periodic world has eleven.
-COLUMNS = 16
+WORDS_A_PURPOSE = 16
 ANCHOR, MARGINAL, POSITIVE, NEGATIVE = range(4)
 # Apart from the streams of latents and noise, which are numbered from 0.
 _STREAM = 1000
@@ -24,14 +23,16 @@ _STREAM = 1000
 _REPEATS = 1004
 
 
-def check_seed(seed: int) -> int:
-    if not 0 <= operator.index(seed) < 2**64:
-        raise UserError(f"The seed must be a whole number from 0 to 2**64 - 1, not {seed}.")
-    return int(seed)
+def pair_numbers(numbers: ArrayLike) -> NDArray[np.int64]:
+    """Return the numbers of pairs (m,); UserError unless they are whole numbers from 0."""
+    found = np.asarray(numbers, np.int64)
+    if found.ndim != 1 or (found < 0).any():
+        raise UserError("Pairs are chosen by a list of whole numbers from 0.")
+    return found
 
 
 def draw_variates(seed: int, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return U(0, 1) for each pair and purpose, (pairs, 4, COLUMNS)."""
+    """Return U(0, 1) for each pair and purpose, (pairs, 4, WORDS_A_PURPOSE)."""
     # Philox is a function of its counter, so that pair k's words can be had without those before it. Runs of
     # consecutive numbers, as a loader asks for, are one call each.
     words = np.empty((len(numbers), WORDS), np.uint64)
@@ -39,17 +40,17 @@ def draw_variates(seed: int, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
     for start, stop in pairwise(edges):
         philox = np.random.Philox(key=seed + (_STREAM << 64), counter=int(numbers[start]) * (WORDS // 4))
         words[start:stop] = philox.random_raw((stop - start) * WORDS).reshape(-1, WORDS)
-    return uniform_float64(words).reshape(len(numbers), 4, COLUMNS)
+    return uniform_float64(words).reshape(len(numbers), 4, WORDS_A_PURPOSE)
 
 
-def repeated(seed: int, number: int, purpose: int) -> np.random.Generator:
+def generator_of(seed: int, number: int, purpose: int) -> np.random.Generator:
     """Return a generator for one pair and purpose, for draws that need an unknown count of random numbers."""
     philox = np.random.Philox(key=seed + ((_REPEATS + purpose) << 64), counter=number << 64)
     return np.random.Generator(philox)
 
 
 class Columns:
-    """Gives the columns of a block of random numbers (n, COLUMNS) in the shapes (n, k) that a sampler asks for."""
+    """Gives the columns of a block of random numbers in the shapes (n, k) that a sampler asks for."""
 
     def __init__(self, block: NDArray[np.float64]) -> None:
         self.block, self.next = block, 0

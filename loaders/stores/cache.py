@@ -17,19 +17,25 @@ from typing import Any
 
 from ident3d.errors import UserError
 from ident3d.loaders.format import latents_table, manifest
+from ident3d.loaders.format.description import DATASET_FILE
 from ident3d.loaders.format.files import sha256, sha256_of_file, write_atomically
 from ident3d.loaders.format.shard import MEND
 from ident3d.loaders.stores.store import Store, store_or_folder
 from ident3d.machine import cache_folder
 
-ENTRIES = "entries"  # one object per finished shard, while the dataset is not complete: nothing is appended in a store
+# One object per finished shard, while the dataset is not complete: nothing is appended in a store.
+ENTRIES = "entries"
 ORIGIN = ".origin"
 BOUND_VARIABLE = "IDENT3D_CACHE_GB"
 DEFAULT_GB = 100.0
-MOMENT_SECONDS = 60.0  # from asking for a copy to opening it
-RECOUNT_SHARE = 1 / 50  # of the bound: when so much has been added, the copies are counted again
-_checked: set[Path] = set()  # copies whose hash this process has found to be right
-_added: dict[Path, int] = {}  # folder -> bytes that this process has put there since it last counted
+# The time from asking for a copy to opening it.
+MOMENT_SECONDS = 60.0
+# When such a share of the bound has been added, the copies are counted again.
+RECOUNT_SHARE = 1 / 50
+# Copies whose hash this process has found to be right.
+_checked: set[Path] = set()
+# Folder → bytes that this process has put there since it last counted.
+_added: dict[Path, int] = {}
 
 
 def fetch(store: Store, name: str, digest: str) -> Path:
@@ -113,13 +119,13 @@ def copies_in(above: Path) -> list[tuple[float, int, Path]]:
     return found
 
 
-def mirror(store: Store, file: str) -> Path:
-    """Bring the cache's copy of the dataset's small files up to date, and return it; `file` describes the dataset."""
-    description = store.get(file)
+def mirror(store: Store) -> Path:
+    """Bring the cache's copy of the dataset's small files up to date, and return it."""
+    description = store.get(DATASET_FILE)
     if description is None:
-        raise UserError(f"{store} is not a dataset: there is no {file} in it.")
+        raise UserError(f"{store} is not a dataset: there is no {DATASET_FILE} in it.")
     folder = cache_folder() / "stores" / sha256(f"{store}\n".encode() + description) / store.name
-    keep(folder / file, description)
+    keep(folder / DATASET_FILE, description)
     hashes = recorded_hashes(description)
     if not matches(folder / manifest.MANIFEST_FILE, hashes.get("shards_sha256")):
         keep(folder / manifest.MANIFEST_FILE, manifest_of(store, complete=hashes.get("complete") is True))

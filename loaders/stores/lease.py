@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from tempfile import mkstemp
@@ -25,10 +26,12 @@ from ident3d.errors import UserError
 from ident3d.loaders.format.files import FULL, TEMPORARY
 from ident3d.loaders.format.inside import NotPlain, names_in, open_plain, read_plain
 from ident3d.loaders.stores.owners import is_dead, name_of, owner_in, this_process
+from ident3d.memory import start_thread
 
-PREFIX = ".lease-"
+LEASE_PREFIX = ".lease-"
 CLAIM = re.compile(r"\.lease-([1-9][0-9]{0,17})")
-LARGEST_CLAIM = 4096  # bytes; ours have about 300
+# Bytes; ours have about 300.
+LARGEST_CLAIM = 4096
 BEAT_SECONDS = 10.0
 LAPSE_SECONDS = 60.0
 # A claim is empty while its owner writes it, and stays so if it dies just then.
@@ -41,7 +44,7 @@ class Busy(UserError):
 
 
 def name_of_claim(number: int) -> str:
-    return f"{PREFIX}{number}"
+    return f"{LEASE_PREFIX}{number}"
 
 
 class Claims(Protocol):
@@ -205,19 +208,17 @@ def lease_on(place: str, claims: Claims, beat_seconds: float, lapse_seconds: flo
         if error.errno in FULL:
             raise
         raise UserError(f"{place} cannot be written: {error.strerror or error}.") from None
-    # The heart is a daemon: it must not keep a process alive whose main thread has ended.
     stop = threading.Event()
-    heart = threading.Thread(target=held.beat, args=(stop, beat_seconds), name="ident3d-lease", daemon=True)
     try:
+        ended = start_thread(partial(held.beat, stop, beat_seconds))
+        if not ended:
+            raise UserError(f"{place} is not begun: there is not enough memory for a thread that holds it.")
         try:
-            heart.start()
-        except RuntimeError:  # what Python says if the system gives no thread
-            raise MemoryError from None
-        yield held
+            yield held
+        finally:
+            stop.set()
+            ended.wait(beat_seconds)
     finally:
-        stop.set()
-        if heart.is_alive():
-            heart.join(timeout=beat_seconds)
         with suppress(OSError, UserError):
             held.release()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 def this_process() -> dict[str, Any]:
     """Return what identifies this process: host, system, number, and the time at which it started."""
-    return {"host": platform.node(), "system": system(), "pid": os.getpid(), "started": started(os.getpid())}
+    return {"host": platform.node(), "system": system(), "pid": os.getpid(), "started": start_time(os.getpid())}
 
 
 def system() -> list[str]:
@@ -35,7 +35,7 @@ def is_hidden(pid: int) -> bool:
     return False
 
 
-def started(pid: int) -> str | None:
+def start_time(pid: int) -> str | None:
     """Return when the process started, in the kernel's ticks; None if it does not exist or has ended."""
     try:
         # The name of a process may hold blanks and brackets, so that the fields are counted from the last bracket.
@@ -52,7 +52,7 @@ def is_dead(owner: Mapping[str, Any]) -> bool:
     here = this_process()
     same = all(owner.get(name) == here[name] for name in ("host", "system")) and here["started"] is not None
     pid = owner.get("pid")
-    return same and type(pid) is int and pid > 0 and started(pid) != owner.get("started") and not is_hidden(pid)
+    return same and type(pid) is int and pid > 0 and start_time(pid) != owner.get("started") and not is_hidden(pid)
 
 
 def owner_in(content: bytes) -> dict[str, Any]:

@@ -19,10 +19,13 @@ from ident3d.loaders.format.files import TEMPORARY
 
 # Their fsspec packages make a file "only if its name is free" by the store's own conditional write.
 CONDITIONAL = ("s3", "s3a", "gs", "gcs", "memory")
-PERMANENT = (PermissionError, FileNotFoundError, ValueError)  # another attempt would fail in the same way
-CONFLICT = "ConditionalRequestConflict"  # Amazon S3's answer if another process writes the name at the same moment
+# After these errors another attempt would fail in the same way.
+PERMANENT = (PermissionError, FileNotFoundError, ValueError)
+# Amazon S3's answer if another process writes the name at the same moment.
+CONFLICT = "ConditionalRequestConflict"
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/")
-SECRET = re.compile(r"//[^/@\s]*@|(?<=[?&])\S+")  # user:password@, and the query of a signed address
+# `user:password@`, and the query of a signed address.
+SECRET = re.compile(r"//[^/@\s]*@|(?<=[?&])\S+")
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Store:
 
     def put(self, name: str, data: bytes) -> None:
         """Write the object: whole, or not at all."""
-        with self._opened() as (files, root):
+        with self._open() as (files, root):
             path = f"{root}/{name}"
             # In an object store nothing appears before all of it is there. Elsewhere a rename has to do that.
             if self.conditional:
@@ -60,7 +63,7 @@ class Store:
 
     def create(self, name: str, data: bytes) -> bool:
         """Write the object unless there is one of this name, and return whether it is ours. `data` must be unique."""
-        with self._opened() as (files, root):
+        with self._open() as (files, root):
             try:
                 files.pipe_file(f"{root}/{name}", data, mode="create")
                 return True
@@ -77,28 +80,28 @@ class Store:
 
     def get(self, name: str) -> bytes | None:
         """Return all of the object; None if there is none."""
-        with self._opened() as (files, root), suppress(FileNotFoundError):
+        with self._open() as (files, root), suppress(FileNotFoundError):
             return bytes(files.cat_file(f"{root}/{name}"))
         return None
 
     def get_all(self, names: Iterable[str]) -> list[bytes]:
         """Return several objects, fetched at the same time, without those that are gone."""
-        with self._opened() as (files, root):
+        with self._open() as (files, root):
             wanted = [f"{root}/{name}" for name in names]
             found = files.cat(wanted, on_error="omit") if wanted else {}
             return [found[path] for path in wanted if path in found]
 
     def sizes(self, folder: str) -> dict[str, int]:
         """Return the names and sizes of the objects directly below a folder."""
-        found = self._listed(folder)
+        found = self._list(folder)
         return {name: size for name, (kind, size) in found.items() if kind == "file"}
 
     def folders(self) -> set[str]:
         """Return the names of the folders directly below the dataset's."""
-        return {name for name, (kind, _) in self._listed("").items() if kind == "directory"}
+        return {name for name, (kind, _) in self._list("").items() if kind == "directory"}
 
-    def _listed(self, folder: str) -> dict[str, tuple[str, int]]:
-        with self._opened() as (files, root):
+    def _list(self, folder: str) -> dict[str, tuple[str, int]]:
+        with self._open() as (files, root):
             path = f"{root}/{folder}".rstrip("/")
             try:
                 found = files.ls(path, detail=True)
@@ -110,18 +113,18 @@ class Store:
 
     def modified(self, name: str) -> datetime | None:
         """Return when the object was written, by the store's clock; None if there is none."""
-        with self._opened() as (files, root), suppress(FileNotFoundError):
+        with self._open() as (files, root), suppress(FileNotFoundError):
             when: datetime = files.modified(f"{root}/{name}")
             return when
         return None
 
     def remove(self, name: str) -> None:
-        with self._opened() as (files, root), suppress(FileNotFoundError):
+        with self._open() as (files, root), suppress(FileNotFoundError):
             files.rm_file(f"{root}/{name}")
 
     def remove_all(self, names: Iterable[str]) -> None:
         """Remove objects, many at a time if the store can."""
-        with self._opened() as (files, root):
+        with self._open() as (files, root):
             there = [f"{root}/{name}" for name in names]
             try:
                 if there:
@@ -140,7 +143,7 @@ class Store:
         return False
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[Any, str]]:
+    def _open(self) -> Iterator[tuple[Any, str]]:
         """Open fsspec's file system and give the path in it. Any error of it becomes one sentence without secrets.
 
         An error that another attempt would meet again is a UserError; any other is an OSError, which callers retry.
@@ -159,7 +162,7 @@ class Store:
                 f"{self.url} needs a package that is missing ({error}); pip install 'ident3d[cluster]' has those of s3."
             ) from None
         except Exception as error:  # each file system has exceptions of its own
-            what = f"{type(error).__name__}: {redacted(error)}"
+            what = f"{type(error).__name__}: {redact(error)}"
             if isinstance(error, PERMANENT) or "Credentials" in type(error).__name__:
                 raise UserError(f"{self.url} cannot be used from here, host {platform.node()} ({what}).") from None
             raise OSError(errno.EIO, what, self.url) from None
@@ -195,7 +198,7 @@ def local_folder(path: Path | str) -> Path:
     return Path(path)
 
 
-def redacted(error: BaseException) -> str:
+def redact(error: BaseException) -> str:
     """Return the first line of an exception's message, without what looks like a credential."""
     first, *_ = str(error).splitlines() or [""]
     return SECRET.sub(lambda found: "//…@" if found[0].startswith("//") else "…", first)

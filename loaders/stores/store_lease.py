@@ -6,7 +6,7 @@ from secrets import token_hex
 from ident3d.loaders.stores.lease import BEAT_SECONDS, LAPSE_SECONDS, Claims, Lease, NoConditionalWrite, lease_on
 from ident3d.loaders.stores.store import Store
 
-FOLDER = "lease"
+LEASE_FOLDER = "lease"
 BEAT = "beat"
 
 
@@ -21,14 +21,14 @@ class StoreClaims(Claims):
         self.store = store
 
     def numbers(self) -> list[int]:
-        return sorted(int(name) for name in self.store.sizes(FOLDER) if name.isdecimal())
+        return sorted(int(name) for name in self.store.sizes(LEASE_FOLDER) if name.isdecimal())
 
     def get(self, number: int) -> bytes | None:
-        return self.store.get(f"{FOLDER}/{number}")
+        return self.store.get(f"{LEASE_FOLDER}/{number}")
 
     def ages(self) -> dict[int, float]:
         # The time of a new object is now, by the store's clock.
-        mark = f"{FOLDER}/now-{token_hex(8)}"
+        mark = f"{LEASE_FOLDER}/now-{token_hex(8)}"
         try:
             self.store.put(mark, b"")
             now = self.store.modified(mark)
@@ -36,14 +36,14 @@ class StoreClaims(Claims):
             self.store.remove(mark)
         found = {}
         for number in self.numbers():
-            times = [self.store.modified(f"{FOLDER}/{number}{beat}") for beat in ("", f".{BEAT}")]
+            times = [self.store.modified(f"{LEASE_FOLDER}/{number}{beat}") for beat in ("", f".{BEAT}")]
             signs = [time for time in times if time]
             if now and signs:
                 found[number] = (now - max(signs)).total_seconds()
         return found
 
     def create(self, number: int, content: bytes) -> bool:
-        name = f"{FOLDER}/{number}"
+        name = f"{LEASE_FOLDER}/{number}"
         if not self.store.conditional:
             raise NoConditionalWrite("ident3d does not know whether it has conditional writes")
         if not self.store.create(name, content):
@@ -55,14 +55,14 @@ class StoreClaims(Claims):
         return True
 
     def touch(self, number: int) -> None:
-        self.store.put(f"{FOLDER}/{number}.{BEAT}", b"")
+        self.store.put(f"{LEASE_FOLDER}/{number}.{BEAT}", b"")
         # If another owner has removed the claim meanwhile, no one else would remove this heartbeat.
         if self.get(number) is None:
-            self.store.remove(f"{FOLDER}/{number}.{BEAT}")
+            self.store.remove(f"{LEASE_FOLDER}/{number}.{BEAT}")
 
     def remove(self, number: int) -> None:
-        self.store.remove(f"{FOLDER}/{number}.{BEAT}")
-        self.store.remove(f"{FOLDER}/{number}")
+        self.store.remove(f"{LEASE_FOLDER}/{number}.{BEAT}")
+        self.store.remove(f"{LEASE_FOLDER}/{number}")
 
 
 def lease_on_store(

@@ -104,7 +104,7 @@ def lasting(path: Path) -> dict[str, str]:
 
     The packed file of an unfinished dataset is neither used nor judged.
     """
-    from ident3d.loaders.folders.folder import read_description
+    from ident3d.loaders.format.description import read_description
 
     finished = (path / "dataset.json").exists() and read_description(path).complete
     unused = () if finished else ("packed.json", "images.u8")

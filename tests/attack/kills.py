@@ -28,7 +28,7 @@ from attack.forked import Ended, Forked, begin_again, compile_shim, count_calls,
 
 # They hold times: when a run began, how fast it was.
 TIMED = ("provenance.json", "README.md", "run.json", "metrics.jsonl", "report.html")
-DATA = (".h5", ".png", ".npy", ".u8")
+DATA = (".h5", ".png", ".npy", ".u8", ".tar")
 MOST_KILLS = 4
 
 
@@ -56,7 +56,7 @@ def dataset(case: Path) -> None:
 
 
 def published(case: Path) -> None:
-    from ident3d.loaders.layouts.exporting import export
+    from ident3d.loaders.exports.exporting import export
 
     dataset(case)
     export(case / "set", case / "published/train", show_progress=False)
@@ -95,12 +95,12 @@ def rendered(case: Path) -> None:
 
 def unclosed(case: Path) -> None:
     """All shards are there, but half of them are not entered, and the dataset is not closed."""
-    from ident3d.loaders.folders.folder import read_description, write_description
-    from ident3d.loaders.folders.lifecycle import as_incomplete
+
+    from ident3d.loaders.format.description import read_description, write_description
 
     rendered(case)
     path = case / "set"
-    write_description(path, as_incomplete(read_description(path)))
+    write_description(path, read_description(path).as_incomplete())
     lines = (path / "shards.jsonl").read_text().splitlines(keepends=True)
     (path / "shards.jsonl").write_text("".join(lines[:2]))
     for name in ("README.md", "sample.png", "all_latents.npy"):
@@ -121,6 +121,10 @@ def train_words(case: Path) -> Sequence[object]:
 SUBJECTS = {
     "pack": Subject(dataset, lambda case: ["pack", case / "set"]),
     "export": Subject(dataset, lambda case: ["export", case / "set", case / "out"]),
+    "export to tar files": Subject(
+        dataset, lambda case: ["export", case / "set", case / "out", "--to", "webdataset", "--part-size", 5]
+    ),
+    "export to PNG files": Subject(dataset, lambda case: ["export", case / "set", case / "out", "--to", "png"]),
     "import": Subject(published, lambda case: ["import", case / "published", case / "set", "--workers", 1]),
     "import of an archive": Subject(
         archive, lambda case: ["import", case / "published.tar.gz", case / "set", "--workers", 1]
@@ -329,9 +333,10 @@ def main() -> None:
 def preload() -> None:
     """Import all that the commands import, before any process is forked."""
     import ident3d.farm.render
+    import ident3d.loaders.exports.export_to
+    import ident3d.loaders.exports.exporting
     import ident3d.loaders.folders.packed
     import ident3d.loaders.folders.verify
-    import ident3d.loaders.layouts.exporting
     import ident3d.loaders.layouts.importing
     import ident3d.training.images.train
     import ident3d.training.report.finish  # noqa: F401

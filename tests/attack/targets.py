@@ -1,16 +1,22 @@
 """What is fuzzed: for each kind of file how it is changed in a copy of sound folders, and who then reads it."""
 
+import io
 import json
+import pickle
 import shutil
+import warnings
+import zipfile
 from collections.abc import Callable
 from contextlib import chdir, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
+from attack import labelled
 from attack import mutations as m
 from PIL import Image
 from synthetic import make_dataset
@@ -21,17 +27,21 @@ from ident3d.latents import load_model, published_model
 from ident3d.latents.exact.causal import published_text
 from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders.folder import digest
 from ident3d.loaders.folders.packed import PACKED_FILE
 from ident3d.loaders.folders.provenance import record_run
 from ident3d.loaders.folders.verify import verify
+from ident3d.loaders.format.description import digest
 from ident3d.loaders.format.files import sha256
 from ident3d.loaders.format.latents_source import read_npy
 from ident3d.loaders.layouts.importing import import_
+from ident3d.loaders.layouts.kitti_annotations import SIZE
+from ident3d.loaders.layouts.kitti_masks import latents_of
 from ident3d.reproduction.cells import finished_results
 from ident3d.shapes.cache import cached_meshes, load_mesh, mesh_sha256
 from ident3d.shapes.normalise import NormalMesh
-from ident3d.training.images.evaluate import encode, evaluate
+from ident3d.sprites.dsprites import FACTORS, grid_values, images
+from ident3d.training.images.encode import encode
+from ident3d.training.images.evaluate import evaluate
 from ident3d.training.images.run import open_run
 from ident3d.training.images.settings import TrainSettings
 from ident3d.training.loop import checkpoint
@@ -76,6 +86,34 @@ def make_folders(at: Path, old: Path, cache: Path) -> None:
     (at / "graph").mkdir()
     (at / "graph/own.toml").write_text(published_text())
     shutil.copytree(cache, at / "meshes/cache")
+    make_others(at / "others")
+    labelled.make_labelled(at / "labelled")
+
+
+def make_others(at: Path) -> None:
+    """Write small files in the forms in which dSprites and KITTI Masks were published or annotated."""
+    at.mkdir()
+    values = grid_values(FACTORS, 1000, 6)
+    places = np.column_stack([np.zeros(6, np.int64), FACTORS.indices(FACTORS.to_raw(values))])
+    table = np.column_stack([np.ones(6), values + np.eye(5)[0]])
+    np.savez(at / "published.npz", imgs=images(values), latents_values=table, latents_classes=places)
+    masks = np.zeros((4, SIZE, SIZE), np.bool_)
+    masks[:, 20:40, 10:30] = True
+    content = {"pedestrians": [masks, masks.copy()], "pedestrians_latents": [latents_of(masks)] * 2}
+    (at / "published.pickle").write_bytes(pickle.dumps(content, 4))
+    (at / "texts").mkdir()
+    # 60 columns of background, 20 of the object, and the rest: of 64×128 pixels
+    runs = [SIZE * 60, SIZE * 20, SIZE * 48]
+    code = "".join(chr(48 + (run >> shift & 31 | 32 * (shift < 10))) for run in runs for shift in (0, 5, 10))
+    ignored = "".join(chr(48 + (run >> shift & 31 | 32 * (shift < 10))) for run in (0, SIZE * 30, SIZE * 98)
+                      for shift in (0, 5, 10))  # fmt: skip
+    lines = [f"{t} {k} {k // 1000} 64 128 {c}" for t in range(3) for k, c in ((2001, code), (10000, ignored))]
+    (at / "texts/0000.txt").write_text("\n".join(lines) + "\n")
+    picture = np.zeros((SIZE, 128), np.uint16)
+    picture[:, 60:80], picture[:, :30] = 2001, 10000
+    (at / "pictures/0002").mkdir(parents=True)
+    for t in range(3):
+        Image.fromarray(picture).save(at / f"pictures/0002/{t}.png")
 
 
 def rewrite_json(path: Path, rng: Random, sign: Callable[[dict[str, Any]], None] | None = None) -> None:
@@ -224,6 +262,31 @@ def change_layout(case: Path, rng: Random) -> None:
         Image.new(mode if size[0] < 9000 else "1", size).save(path, format=rng.choice(("PNG", "PNG", "TIFF")))
 
 
+def change_npz(case: Path, rng: Random) -> None:
+    path = case / "published.npz"
+    if rng.random() < 0.4:
+        path.write_bytes(m.mangle(path.read_bytes(), rng))
+        return
+    with np.load(path) as file:
+        members = {name: file[name] for name in file}
+    chosen = rng.choice(sorted(members))
+    with zipfile.ZipFile(path, "w", rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as archive:
+        for name, array in members.items():
+            plain = io.BytesIO()
+            np.save(plain, array)
+            archive.writestr(f"{name}.npy", m.npy(array, rng) if name == chosen else plain.getvalue())
+
+
+def change_one_of(pattern: str) -> Callable[[Path, Random], None]:
+    """Return what mangles one of the files of this pattern."""
+
+    def change(case: Path, rng: Random) -> None:
+        path = rng.choice(sorted(case.glob(pattern)))
+        path.write_bytes(m.mangle(path.read_bytes(), rng))
+
+    return change
+
+
 def change_mark(case: Path, rng: Random) -> None:
     (case / "out").mkdir()
     (case / "out/images").mkdir()
@@ -314,6 +377,19 @@ MIXING: tuple[Read, ...] = (
     resume_mixing,
 )
 IMPORT: tuple[Read, ...] = (lambda case: import_(next(case.glob("published*")), "out", workers=1, **QUIET),)
+
+
+def bring_kitti(name: str) -> Read:
+    """Import KITTI Masks; a note that these are not all of them is due."""
+
+    def read(case: Path) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            import_(case / name, "out", data="kitti-masks", workers=1, **QUIET)
+
+    return read
+
+
 SCORE = command(
     "score",
     "--latents",
@@ -351,6 +427,16 @@ TARGETS: dict[str, Target] = {
     ),
     "archive": Target("layout", change_archive, IMPORT),
     "published folder": Target("layout", change_layout, IMPORT),
+    "dSprites": Target("others", change_npz, (lambda case: import_("published.npz", "out", workers=1, **QUIET),)),
+    "pickle": Target("others", change_one_of("*.pickle"), (bring_kitti("published.pickle"),)),
+    "annotations": Target("others", change_one_of("texts/*.txt"), (bring_kitti("texts"),)),
+    "annotated pictures": Target("others", change_one_of("pictures/0002/*.png"), (bring_kitti("pictures"),)),
+    "MNIST and CIFAR-10": Target(
+        "labelled",
+        labelled.change_labelled,
+        (*(partial(labelled.read_set, form) for form in labelled.FORMS), labelled.read_parts),
+    ),
+    "transitions": Target("labelled", labelled.change_transitions, (labelled.read_table,)),
     "mark of an export": Target("set", change_mark, (lambda case: export("set", "out", **QUIET),)),
     "meshes": Target("meshes", change_meshes, (read_meshes,)),
 }

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from capped import capped
+from PIL import Image
 from synthetic import make_dataset
 
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders.folder import digest
 from ident3d.loaders.folders.packed import PACKED_FILE, pack
+from ident3d.loaders.format.description import digest
 from ident3d.loaders.format.files import LARGEST_JSON, parse_json, read_json, write_json
 from ident3d.loaders.layouts.importing import import_
 from ident3d.training.images.settings import TrainSettings
@@ -41,6 +42,18 @@ attempt(read_npy, base / "latents.npy")
 attempt(load_model, base / "dots.toml")
 attempt(load_model, base / "brackets.toml")
 attempt(lambda: ImageDataset(base / "packed").packed)
+"""
+
+DECODE = """
+from ident3d.loaders.layouts.kitti_annotations import read_picture
+from ident3d.loaders.layouts.pictures import decode
+from ident3d.loaders.stores.tar_members import ByteRange
+base = Path(sys.argv[1])
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 300_000_000, used + 300_000_000))
+colour = base / "colour.png"
+attempt(decode, ByteRange(colour, 0, colour.stat().st_size), None)
+attempt(read_picture, base / "grey.png")
 """
 
 
@@ -86,6 +99,15 @@ def test_memory_stays_below_the_cap(tmp_path: Path) -> None:
     assert [line.partition(" ")[0] for line in found] == ["refused"] * 10 + ["result"]
     # A packed file without a record is not used; the shards hold the same.
     assert found[-1] == "result False"
+
+
+def test_a_picture_larger_than_the_memory_is_one_sentence(tmp_path: Path) -> None:
+    """A black picture of 8192 × 8192 is 0.2 MB of PNG, and 800 MB while it is decoded."""
+    Image.new("RGB", (8192, 8192)).save(tmp_path / "colour.png")
+    Image.new("I;16", (8192, 8192)).save(tmp_path / "grey.png")
+    found = capped(DECODE, tmp_path)
+    assert [line.partition(" ")[0] for line in found] == ["refused"] * 2
+    assert all("memory" in line for line in found)
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,15 @@ from PIL import Image, ImageDraw
 from ident3d.bench.classes import bench_classes
 from ident3d.blender_scenes.blender import current_scene
 from ident3d.blender_scenes.focus import project
-from ident3d.blender_scenes.stage import FOCAL, HEIGHT, SCALE
 from ident3d.blender_scenes.studio import Studio
 from ident3d.blender_scenes.teapot import SIDE, teapot
+from ident3d.blender_scenes.three_d_ident import FOCAL, HEIGHT, SCALE, ThreeDIdent
 from ident3d.latents.exact.names import CLASSES
 from ident3d.shapes.cache import load_mesh
 from ident3d.shapes.library import meshes
 from ident3d.shapes.normalise import volume
 from ident3d.shapes.parse import Triangles
-from ident3d.shapes.rendering import add_meshes, mesh_hashes
+from ident3d.shapes.rendering import load_meshes, mesh_hashes
 from ident3d.shapes.sources import SOURCES
 
 pytestmark = [pytest.mark.bpy, pytest.mark.slow]
@@ -50,8 +50,8 @@ def real_meshes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def studio(real_meshes: None) -> Iterator[Studio]:
-    with Studio(size=SIZE) as studio:
-        add_meshes(studio, mesh_hashes(CLASSES))
+    inside_out = {f"{name} inside out": (load_mesh(name).vertices, load_mesh(name).faces[:, ::-1]) for name in POSES}
+    with Studio(ThreeDIdent(meshes=load_meshes(mesh_hashes(CLASSES)) | inside_out), size=SIZE) as studio:
         yield studio
 
 
@@ -80,7 +80,7 @@ def silhouette(name: str) -> np.ndarray:
 
 def brightness(studio: Studio, name: str, mesh: str) -> np.ndarray:
     """Of the object's pixels, in scene-linear light."""
-    return studio.render_linear(LIT_FROM_THE_FRONT, seed=0, mesh=mesh).max(axis=-1)[silhouette(name)]
+    return studio.render_linear(LIT_FROM_THE_FRONT, seed=0, class_name=mesh).max(axis=-1)[silhouette(name)]
 
 
 @pytest.mark.parametrize("name", POSES)
@@ -110,9 +110,7 @@ def test_it_covers_about_as_much_as_the_teapot(name: str, studio: Studio) -> Non
 @pytest.mark.parametrize("name", POSES)
 def test_it_looks_outwards_and_has_no_black_patches(name: str, studio: Studio) -> None:
     """Lit from the front what is dark is in shade: less than from a mesh that looks inwards, and never much."""
-    mesh = load_mesh(name)
-    studio.add_mesh("inside out", mesh.vertices, mesh.faces[:, ::-1])
-    right, wrong = brightness(studio, name, name), brightness(studio, name, "inside out")
+    right, wrong = brightness(studio, name, name), brightness(studio, name, f"{name} inside out")
     assert (right < 0.01).mean() < 0.25
     assert (right < 0.01).mean() < (wrong < 0.01).mean()
     assert right.mean() > 1.1 * wrong.mean()

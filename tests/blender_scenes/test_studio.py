@@ -16,6 +16,7 @@ from pictures import psnr, reference_scenes
 
 from ident3d.blender_scenes.quality import QUALITIES, Quality
 from ident3d.errors import UserError
+from ident3d.latents.worlds import World
 
 pytestmark = pytest.mark.bpy
 
@@ -87,12 +88,13 @@ def test_every_latent_moves_the_image(studio: Any) -> None:
 
 def test_hues_are_the_published_ones_unless_wrapped() -> None:
     from ident3d.blender_scenes.studio import Studio
+    from ident3d.blender_scenes.three_d_ident import ThreeDIdent
 
     scene = np.zeros((2, 10), dtype=np.float32)
     scene[0, 7], scene[1, 7] = -0.2, -0.9  # published: the same red
     images = {}
     for hues in ("published", "wrapped"):
-        with Studio(size=SIZE, hues=hues) as studio:
+        with Studio(ThreeDIdent(World(hues=hues)), size=SIZE) as studio:
             images[hues] = [studio.render(latents, seed=0) for latents in scene]
     assert np.array_equal(*images["published"])
     assert psnr(*images["wrapped"]) < 35
@@ -100,29 +102,26 @@ def test_hues_are_the_published_ones_unless_wrapped() -> None:
 
 def test_metal_is_another_material(studio: Any) -> None:
     from ident3d.blender_scenes.studio import Studio
+    from ident3d.blender_scenes.three_d_ident import ThreeDIdent
 
     rubber = studio.render(SCENES[2], seed=0)
-    with Studio(size=SIZE, material="metal") as shop:
+    with Studio(ThreeDIdent(material="metal"), size=SIZE) as shop:
         assert psnr(shop.render(SCENES[2], seed=0), rubber) < 30
 
 
-def test_meshes_switch_back_and_forth(studio: Any) -> None:
+def test_meshes_switch_back_and_forth_and_triangles_equal_padded_quads(studio: Any) -> None:
+    from ident3d.blender_scenes.studio import Studio
+    from ident3d.blender_scenes.three_d_ident import ThreeDIdent
+
     teapot = studio.render(SCENES[0], seed=0)
-    studio.add_mesh("Sheet", *QUAD)
-    sheet = studio.render(SCENES[0], seed=0, mesh="Sheet")
-    assert psnr(sheet, teapot) < 35
-    assert np.array_equal(studio.render(SCENES[0], seed=0, mesh="Teapot"), teapot)
-    assert np.array_equal(studio.render(SCENES[0], seed=0, mesh="Sheet"), sheet)
-
-
-def test_a_mesh_may_be_replaced_and_triangles_equal_padded_quads(studio: Any) -> None:
-    studio.add_mesh("Sheet", *QUAD)
-    whole = studio.render(SCENES[0], seed=0, mesh="Sheet")
-    studio.add_mesh("Sheet", QUAD[0], [(0, 1, 2)])
-    half = studio.render(SCENES[0], seed=0, mesh="Sheet")
-    studio.add_mesh("Sheet", QUAD[0], [(0, 1, 2, 2)])
-    assert not np.array_equal(half, whole)
-    assert np.array_equal(studio.render(SCENES[0], seed=0, mesh="Sheet"), half)
+    meshes = {"Sheet": QUAD, "half": (QUAD[0], [(0, 1, 2)]), "padded": (QUAD[0], [(0, 1, 2, 2)])}
+    with Studio(ThreeDIdent(meshes=meshes), size=SIZE) as other:
+        images = {name: other.render(SCENES[0], seed=0, class_name=name) for name in (*meshes, "Teapot")}
+        assert np.array_equal(other.render(SCENES[0], seed=0, class_name="Sheet"), images["Sheet"])
+    assert psnr(images["Sheet"], teapot) < 35
+    assert np.array_equal(images["Teapot"], teapot)
+    assert not np.array_equal(images["half"], images["Sheet"])
+    assert np.array_equal(images["half"], images["padded"])
 
 
 def test_rendering_leaves_no_file_and_says_nothing(tmp_path: Path) -> None:
@@ -199,8 +198,6 @@ def test_more_samples_come_closer_to_the_truth() -> None:
     ("settings", "words"),
     [
         ({"quality": "standart"}, "Did you mean 'standard'"),
-        ({"material": "wood"}, "rubber, metal"),
-        ({"hues": "new"}, "published, wrapped"),
         ({"size": 0}, "size of 0"),
         ({"threads": 0}, "at least one thread"),
         ({"device": "gpu"}, "no device 'gpu'"),
@@ -229,15 +226,27 @@ def test_latents_of_another_shape_or_not_finite_are_refused(studio: Any, latents
         studio.render(latents, seed=0)
 
 
-def test_unknown_mesh_bad_mesh_and_bad_seed_are_refused(studio: Any) -> None:
+def test_unknown_mesh_and_bad_seed_are_refused(studio: Any) -> None:
     with pytest.raises(UserError, match="Teapot"):
-        studio.render(SCENES[0], seed=0, mesh="Teepot")
-    with pytest.raises(UserError, match="below 4"):
-        studio.add_mesh("Sheet", QUAD[0], [(0, 1, 4)])
-    with pytest.raises(UserError, match=r"\(V, 3\)"):
-        studio.add_mesh("Sheet", [(0, 1)], [(0, 0, 0)])
+        studio.render(SCENES[0], seed=0, class_name="Teepot")
     with pytest.raises(UserError, match="seed"):
         studio.render(SCENES[0], seed=-1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"meshes": {"Sheet": (QUAD[0], [(0, 1, 4)])}}, "below 4"),
+        ({"meshes": {"Sheet": ([(0, 1)], [(0, 0, 0)])}}, r"\(V, 3\)"),
+        ({"material": "wood"}, "rubber, metal"),
+    ],
+)
+def test_bad_meshes_and_materials_are_refused(settings: dict[str, Any], words: str) -> None:
+    from ident3d.blender_scenes.studio import Studio
+    from ident3d.blender_scenes.three_d_ident import ThreeDIdent
+
+    with pytest.raises(UserError, match=words):
+        Studio(ThreeDIdent(**settings), size=SIZE)
 
 
 def test_presets_are_those_of_the_documentation() -> None:

@@ -9,11 +9,12 @@ import pytest
 
 from ident3d.farm.recipe import Recipe
 from ident3d.farm.render import render
+from ident3d.farm.scenes import load_scene
 from ident3d.latents.worlds import World
 from ident3d.loaders.format.aside import REMOVED
 
 SCENE = os.environ.get("IDENT3D_TEST_SCENE", "3dident")  # test_other_scenes.py sets it
-TINY = Recipe(World(SCENE), size=32, quality="draft")
+TINY = Recipe(load_scene(SCENE) if ":" in SCENE else World(SCENE), size=32, quality="draft")
 
 
 def contents(folder: Path) -> dict[str, str]:

@@ -35,7 +35,7 @@ def refuse(*words: str) -> str:
         (["--n", "8", "--split", "val"], "'val'"),
         (["--n", "8", "--quality", "drift"], "Did you mean 'draft'?"),
         (["--n", "8", "--material", "rubbber"], "Did you mean 'rubber'?"),
-        (["--n", "8", "--hues", "other"], "published or wrapped"),
+        (["--n", "8", "--hues", "other"], "published, wrapped"),
         (["--n", "8", "--size", "3"], "16 to 4096 pixels"),
         (["--n", "8", "--workers", "0"], "workers"),
         (["--n", "8", "--shard-size", "0"], "not 0"),

@@ -9,6 +9,7 @@ from farm.conftest import contents
 from shapes.stars import obj_bytes, star
 
 from ident3d.blender_scenes.studio import Studio
+from ident3d.blender_scenes.three_d_ident import ThreeDIdent
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.farm.recipe import Recipe
@@ -23,7 +24,7 @@ from ident3d.loaders.folders.verify import verify
 from ident3d.loaders.format.shard import Shard, read_shard
 from ident3d.looking.pictures import preview, traverse
 from ident3d.shapes.library import meshes
-from ident3d.shapes.rendering import add_meshes, mesh_hashes
+from ident3d.shapes.rendering import load_meshes, mesh_hashes
 
 pytestmark = pytest.mark.bpy
 TINY = Recipe(World("causal3dident"), size=32, quality="draft")
@@ -35,6 +36,10 @@ def dataset21(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("causal") / "data"
     render(21, TINY, out=folder, workers=1, shard_size=8, show_progress=False)
     return folder
+
+
+def all_classes() -> ThreeDIdent:
+    return ThreeDIdent(TINY.world, meshes=load_meshes(mesh_hashes(CLASSES)))
 
 
 def shards(folder: Path) -> list[Shard]:
@@ -50,20 +55,18 @@ def run(*words: str, code: int = 0) -> str:
 
 def test_every_image_shows_its_class_with_the_noise_of_its_number(dataset21: Path) -> None:
     assert verify(dataset21, show_progress=False).sound
-    with Studio(size=32, quality="draft") as studio:
-        add_meshes(studio, mesh_hashes(CLASSES))
+    with Studio(all_classes(), size=32, quality="draft") as studio:
         for shard in shards(dataset21):
             assert shard.classes is not None
             np.testing.assert_array_equal(shard.classes, shard.index % 7)
             for image, row, i in zip(shard.images, shard.scene_latents, shard.index.tolist(), strict=True):
-                alone = studio.render(row, seed=noise_seed(0, "train", i), mesh=CLASSES[i % 7])
+                alone = studio.render(row, seed=noise_seed(0, "train", i), class_name=CLASSES[i % 7])
                 np.testing.assert_array_equal(image, alone)
 
 
 def test_the_classes_look_different() -> None:
-    with Studio(size=32, quality="draft") as studio:
-        add_meshes(studio, mesh_hashes(CLASSES))
-        images = [studio.render([0] * 7 + [0.3, 0.3, 0.9], seed=0, mesh=name) for name in CLASSES]
+    with Studio(all_classes(), size=32, quality="draft") as studio:
+        images = [studio.render([0] * 7 + [0.3, 0.3, 0.9], seed=0, class_name=name) for name in CLASSES]
     assert len({image.tobytes() for image in images}) == 7
 
 
@@ -186,11 +189,8 @@ def test_a_folder_refuses_other_meshes(
     meshes(directory=other, accept_terms=True)
     with pytest.raises(UserError, match=r"meshes\.Cow"):
         render(28, TINY, out=dataset21, show_progress=False)
-    with (
-        Studio(size=32, quality="draft") as studio,
-        pytest.raises(UserError, match="mesh of Cow"),
-    ):
-        add_meshes(studio, open_folder(dataset21).description.settings["meshes"])
+    with pytest.raises(UserError, match="mesh of Cow"):
+        load_meshes(open_folder(dataset21).description.settings["meshes"])
 
 
 def test_pictures_show_a_row_for_each_class(dataset21: Path) -> None:

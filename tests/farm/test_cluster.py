@@ -7,12 +7,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psutil
 import pytest
 from distributed import Client
-from farm.conftest import TINY, contents
+from farm.conftest import SCENE, TINY, contents
 from farm.daskprocesses import DaskProcesses
 from farm.test_faults import wait_for, workers_of
 
@@ -21,13 +22,14 @@ from ident3d.errors import UserError
 from ident3d.farm import watchdog
 from ident3d.farm.cluster import Cluster
 from ident3d.farm.connect import connected
+from ident3d.farm.recipe import Recipe
 from ident3d.farm.render import render
 from ident3d.farm.render_shard import render_shard
 from ident3d.farm.shard_jobs import ImagesDone, JobFailed, Note, run_jobs
 from ident3d.farm.worker import ShardDone
 from ident3d.loaders.folders.lifecycle import begin, plan
 from ident3d.loaders.format import manifest
-from ident3d.loaders.format.latents_source import drawn
+from ident3d.loaders.format.latents_source import source_of_seed
 
 pytestmark = pytest.mark.bpy
 PATIENCE = 300  # seconds, on a busy machine
@@ -49,7 +51,7 @@ def dask(tmp_path: Path) -> Iterator[DaskProcesses]:
 
 def start(folder: Path, dask: DaskProcesses, *words: str) -> subprocess.Popen[str]:
     """``ident3d render`` as a process, on the cluster."""
-    command = [sys.executable, "-m", "ident3d", "render", "--scene", TINY.world.scene, "--size", "32"]
+    command = [sys.executable, "-m", "ident3d", "render", "--scene", SCENE, "--size", "32"]
     command += ["--quality", "draft", "--n", "64", "--shard-size", "4", "--out", str(folder)]
     wait_for(dask.file.exists)
     command += ["--scheduler", str(dask.file), *words]
@@ -199,7 +201,7 @@ def test_a_job_on_a_gpu_waits_for_a_worker_that_has_one_and_says_so(dask: DaskPr
 @pytest.mark.slow
 def test_a_worker_that_hangs_is_restarted_by_its_nanny(dask: DaskProcesses, reference: Path, tmp_path: Path) -> None:
     folder, notes, stopped = tmp_path / "data", list[str](), list[int]()
-    description = begin(folder, TINY.settings(drawn(0, "train")), 64, 4)
+    description = begin(folder, TINY.settings(source_of_seed(0, "train")), 64, 4)
     dask.add_worker()
     dask.add_worker()
     wait_for(dask.file.exists)
@@ -234,6 +236,24 @@ def test_workers_come_and_go_by_their_lifetime(dask: DaskProcesses, reference: P
     assert manifest.read_entries(tmp_path / "data")[:16] == manifest.read_entries(reference)
 
 
+def test_a_scheduler_that_dies_while_it_is_asked_for_a_result_is_lost(dask: DaskProcesses, tmp_path: Path) -> None:
+    settings = Recipe(size=16, quality="draft").settings(source_of_seed(0, "train"))
+    jobs = plan(begin(tmp_path / "data", settings, 200, 2), [])
+    dask.add_worker()
+    wait_for(dask.file.exists)
+    with connected(Cluster(scheduler=str(dask.file)), 1) as client:
+        client.wait_for_workers(1)
+        events = run_jobs(client, jobs, tmp_path / "data", settings, threads=1, studio_of=Still, wait_forever=True)
+        with closing(events):
+            assert any(isinstance(event, ShardDone) for event in events)
+            # The other job of the worker ends meanwhile; its result is asked for when the scheduler stands still.
+            wait_for(lambda: set(states(client).values()) == {"memory"})
+            dask.scheduler.send_signal(signal.SIGSTOP)
+            threading.Timer(1, dask.kill, [dask.scheduler]).start()
+            with pytest.raises(UserError, match="is lost"):
+                list(events)
+
+
 def test_a_frozen_scheduler_counts_as_lost(
     dask: DaskProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,7 +277,7 @@ def test_a_frozen_scheduler_counts_as_lost(
 
 def test_a_shard_finished_for_a_dead_client_is_adopted(dask: DaskProcesses, reference: Path, tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    begin(folder, TINY.settings(drawn(0, "train")), 64, 4)
+    begin(folder, TINY.settings(source_of_seed(0, "train")), 64, 4)
     for name in ("00000.h5", "00005.h5"):
         shutil.copy(reference / "shards" / name, folder / "shards" / name)
     before = {name: (folder / "shards" / name).stat().st_mtime_ns for name in ("00000.h5", "00005.h5")}
@@ -271,7 +291,7 @@ def test_a_shard_finished_for_a_dead_client_is_adopted(dask: DaskProcesses, refe
 
 def test_a_late_worker_does_not_write_over_a_shard_that_has_grown(tmp_path: Path) -> None:
     """A job handed out for 6 images ends after another run has made the dataset one of 8."""
-    settings = TINY.settings(drawn(0, "train"))
+    settings = TINY.settings(source_of_seed(0, "train"))
     late = plan(begin(tmp_path / "data", settings, 6, 4), [])[1]
     begin(tmp_path / "data", settings, 8, 4)
     with pytest.raises(UserError, match="Another run"):

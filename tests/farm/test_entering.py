@@ -17,7 +17,7 @@ from ident3d.farm.shard_jobs import ImagesDone, JobFailed, Note, run_jobs
 from ident3d.farm.worker import ShardDone
 from ident3d.loaders.folders.lifecycle import begin, plan
 from ident3d.loaders.format import manifest
-from ident3d.loaders.format.latents_source import drawn
+from ident3d.loaders.format.latents_source import source_of_seed
 from ident3d.loaders.format.manifest import ShardEntry
 
 ENTRY = ShardEntry("00000.h5", 0, 1, "0" * 64, 1, (0, 0, 0), (0, 0, 0))
@@ -38,7 +38,7 @@ class Network:
 
 def test_a_run_outlives_a_moment_s_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(render, "PAUSE_SECONDS", (0.01,))
-    settings = Recipe(size=16, quality="draft").settings(drawn(0, "train"))
+    settings = Recipe(size=16, quality="draft").settings(source_of_seed(0, "train"))
     jobs = plan(begin(tmp_path, settings, 6, 2), [])
     network, notes, images = Network(tmp_path, TimeoutError("late"), OSError(errno.EIO, "lost")), list[str](), 0
     with embedded_cluster(1) as client:
@@ -58,7 +58,7 @@ def test_a_run_outlives_a_moment_s_trouble(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_run_that_is_closed_early_withdraws_its_jobs(tmp_path: Path) -> None:
-    settings = Recipe(size=16, quality="draft").settings(drawn(0, "train"))
+    settings = Recipe(size=16, quality="draft").settings(source_of_seed(0, "train"))
     jobs = plan(begin(tmp_path, settings, 2000, 2), [])
     with embedded_cluster(1) as client:
         with closing(run_jobs(client, jobs, tmp_path, settings, threads=1, studio_of=Still)) as events:

@@ -14,9 +14,10 @@ from farm.conftest import TINY, contents
 
 from ident3d.errors import UserError
 from ident3d.farm.render import render
-from ident3d.loaders.folders.folder import is_dataset, open_folder, write_description
+from ident3d.loaders.folders.folder import is_dataset, open_folder
 from ident3d.loaders.folders.lifecycle import begin
 from ident3d.loaders.folders.verify import verify
+from ident3d.loaders.format.description import write_description
 
 pytestmark = pytest.mark.bpy
 

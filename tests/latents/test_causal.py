@@ -270,7 +270,7 @@ def test_bad_graph_files(tmp_path: Path) -> None:
         ({"do": {"x": "normal(" + "-" * 400 + "1, 1)"}}, "two numbers"),
         ({"scene": "3dident", "classes": ("Cow",)}, "neither a causal graph nor classes"),
         ({"scene": "3dident", "fixed": {"class": "Cow"}}, "no classes"),
-        ({"graph": CausalModel.from_dict({"classes": ["Cow"]}), "classes": ("Hare",)}, "graph has no class Hare"),
+        ({"graph": CausalModel.from_dict({"classes": ["Cow"]}), "classes": ("Hare",)}, "class of the graph 'Hare'"),
     ],
 )
 def test_bad_causal_worlds(settings: dict[str, object], says: str) -> None:
@@ -331,7 +331,7 @@ def test_assignments() -> None:
         ("x", "not of the form"),
         ("x=", "not of the form"),
         ("x~", "not of the form"),
-        ("class~normal(0, 1)", "not of the form"),
+        ("class~normal(0, 1)", "class=Hare"),
         ("x=left", "takes a number"),
         ("w=1", "no latent 'w'"),
     ):

@@ -63,7 +63,7 @@ def test_processors_without_vector_instructions_get_these_bytes() -> None:
         check=False,
     )
     assert plain.returncode == 0, plain.stdout + plain.stderr
-    assert "5 passed" in plain.stdout
+    assert "7 passed" in plain.stdout
 
 
 @pytest.mark.parametrize("scene", SCENES)

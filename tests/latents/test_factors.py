@@ -10,6 +10,7 @@ from ident3d.errors import UserError
 from ident3d.latents import Box, Circle, Factor, Factors, Product, World
 from ident3d.latents.declare import declare
 from ident3d.latents.distributions.differences import difference_cdf, expected_abs_difference
+from ident3d.latents.exact.names import assignments
 from ident3d.latents.worlds import read_world
 
 SPRITES = Factors(
@@ -151,3 +152,25 @@ def test_conditionals_on_a_circle_wrap() -> None:
     assert difference_cdf(made, [0.2], z)[0, 0] == pytest.approx((apart <= 0.2).mean(), abs=0.02)
     free = latents.marginal("uniform", Circle(1)).sample(10_000, uniform)
     assert np.abs(free).mean() == pytest.approx(0.5, abs=0.02)
+
+
+def test_a_name_that_is_a_number_is_a_name() -> None:
+    digit = Factor("digit", "categorical", values=("0", "1", "2"))
+    held = Factors((digit,), fixed=assignments(["digit=1"], own=True))
+    (value,) = held.to_scene(np.array([[held.held["digit"]]]))[0].tolist()
+    assert digit.shown(value) == "1"
+    # folders keep raw numbers
+    assert Factors((digit,), fixed=held.held).held == held.held == {"digit": 0.0}
+    with pytest.raises(UserError, match=r"0, 1, 2, not '-1'"):
+        digit.fixed_at("-1")
+    assert Factor("height", range=(0, 1)).fixed_at("0.5") == 0.5
+    assert Factor("shape", "categorical", values=("cube", "ball")).fixed_at("-1") == -1
+
+
+@pytest.mark.parametrize("own", [{"name": "Lamp\n# "}, {"sha256": "0"}, {"name": 1}])
+def test_a_folders_scene_has_the_name_of_a_class_and_a_digest(own: dict[str, str]) -> None:
+    recorded = Factors((Factor("x", range=(0, 1)),)).as_dict()
+    good = {"name": "Lamp", "sha256": "0" * 64}
+    assert Factors.from_dict(recorded | {"own_scene": good}).title == "Lamp"
+    with pytest.raises(UserError, match="wrong kind"):
+        Factors.from_dict(recorded | {"own_scene": good | own})

@@ -77,9 +77,10 @@ def test_groups_are_expanded_and_singles_win() -> None:
     ("settings", "says"),
     [
         ({"scene": "3didnt"}, "Did you mean '3dident'"),
-        ({"hues": "wrap"}, "published or wrapped"),
+        ({"hues": "wrap"}, "Did you mean 'wrapped'"),
         ({"position_range": 0}, "positive length"),
         ({"position_range": math.nan}, "positive length"),
+        ({"position_range": [3]}, "position range .*number"),
         ({"angle_range": 4}, "up to π"),
         ({"hue_range": -1}, "up to π"),
         ({"fixed": {"rotation_ph": 0}}, "Did you mean 'rotation_phi'"),

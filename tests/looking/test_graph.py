@@ -62,7 +62,7 @@ def test_command_prints_the_published_graph() -> None:
 
 
 def test_bad_pictures(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"choose one of \.png"):
+    with pytest.raises(UserError, match=r"'\.doc'.*\.png, \.pdf, \.svg"):
         graph(out=tmp_path / "picture.doc")
     with pytest.raises(UserError, match="No such file"):
         graph(out=tmp_path / "nowhere/picture.png")
@@ -111,6 +111,8 @@ def test_the_page_on_graphs_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Its graphs are drawn from, its graph commands run, and its interventions are ones that `render` takes."""
     monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parents[2] / "docs/how-to/own-graph.md").read_text(encoding="utf-8")
+    # What it says of a user's own scene is tried where that can be rendered.
+    page = re.sub(r"## Over the factors of your own scene.*?(?=^## )", "", page, flags=re.MULTILINE | re.DOTALL)
     graphs = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert len(graphs) == 2
     for text in graphs:

@@ -115,8 +115,12 @@ def test_tensors_with_a_gradient_are_read() -> None:
     torch = pytest.importorskip("torch")
     z, h = torch.tensor(Z), torch.tensor(H, requires_grad=True)
     assert metrics.mcc(z, h).score == metrics.mcc(Z, H).score
-    with pytest.raises(UserError, match="codes h"):
-        metrics.mcc(z, h.to(torch.bfloat16))
+    assert metrics.mcc(z, h.bfloat16()).score == metrics.mcc(z, h.bfloat16().float()).score
+
+
+def test_a_path_is_no_array() -> None:
+    with pytest.raises(UserError, match=r"codes h .* path 'h\.npy'"):
+        metrics.linear_r2(Z, "h.npy")
 
 
 def test_options_that_do_not_exist() -> None:

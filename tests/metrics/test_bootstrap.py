@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ident3d import metrics
-from ident3d.metrics.resampling import DRAWS_AT_ONCE, STATISTICS, draw_counts
+from ident3d.metrics.intervals import STATISTICS
+from ident3d.metrics.resampling import DRAWS_AT_ONCE, draw_counts
 
 
 def data(n: int, k: int, ties: bool = False) -> tuple[Any, Any]:

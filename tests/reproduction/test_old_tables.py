@@ -13,6 +13,7 @@ import pytest
 
 from ident3d.loaders.format.files import write_json
 from ident3d.reproduction.cells import result_of
+from ident3d.reproduction.own_table import own_experiment
 from ident3d.reproduction.reproduce import reproduce
 from ident3d.reproduction.table import Table, as_json, markdown, table_of
 from ident3d.training.experiments.by_name import EXPERIMENTS
@@ -28,7 +29,10 @@ RESULTS = Path(__file__).parents[2] / "results"
 def made_again(folder: Path) -> Table:
     """A table of results/, from the results in its table.json."""
     content = json.loads((folder / "table.json").read_text())
-    experiment = EXPERIMENTS[content["experiment"]]
+    own = folder / f"{folder.name}.toml"
+    experiment = own_experiment(own) if own.exists() else EXPERIMENTS[content["experiment"]]
+    # The command is said as one gives it in a clone.
+    experiment = replace(experiment, file=str(own.relative_to(RESULTS.parent))) if own.exists() else experiment
     return table_of(experiment, content["profile"], map(result_of, content["results"]))
 
 

@@ -78,7 +78,7 @@ def test_a_table_on_images_is_run_and_goes_on(here: Path) -> None:
     said: list[str] = []
     where, markdown = reproduce("own.toml", root="data", device="cpu", say=said.append, show_progress=False)
     assert where.resolve() == folder
-    assert said[0].startswith("4 rows to do")
+    assert said[0].startswith("4 rows ")
     found = json.loads((folder / "table.json").read_text())
     assert {(result["row"], result["seed"]) for result in found["results"]} == {
         (row, seed) for row in ("narrow", "wide", "pixels") for seed in (0, 1)
@@ -111,6 +111,21 @@ def test_a_table_on_mixed_latents(tmp_path: Path) -> None:
     assert "identity R²" in results[0]["figures"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "fact"),
+    [
+        ('name = "mixed"', 'columns = ["R2"]', "'R2'.*R² content"),
+        ("[5, 25]", '["five"]', "lambda of row an"),
+        ("[rows.box]", "[rows.box]\nidentity = true", "identity R²"),
+    ],
+)
+def test_what_a_table_on_mixed_latents_may_not_say(old: str, new: str, fact: str, tmp_path: Path) -> None:
+    assert old in MIXING
+    (tmp_path / "own.toml").write_text(MIXING.replace(old, new, 1))
+    with pytest.raises(UserError, match=fact):
+        reproduce(tmp_path / "own.toml", root=tmp_path)
+
+
 def test_images_may_be_rendered_first(tmp_path: Path) -> None:
     data = '[data]\ntrain = 200\ntest = 50\nsize = 32\nscene = "3dident"\nfixed = {rotation = 0}\n'
     (tmp_path / "own.toml").write_text(f"{data}[rows.one]\nsteps = 5\n")
@@ -137,6 +152,8 @@ def test_images_may_be_rendered_first(tmp_path: Path) -> None:
         ('test = "test"', 'test = "nowhere"', "nowhere"),
         ('test = "test"', "test = 40", "whole numbers"),
         ("identity = true", "identity = true\nsteps = 3", "steps"),
+        ("identity = true", "identity = 1", "`identity` of row pixels"),
+        ("seeds = [0, 1]", "seeds = []", "`seeds`"),
         ("[96.7, 0.1]", '"high"', "percent"),
         ("[rows.narrow]", "[rows.narrow", "TOML"),
     ],

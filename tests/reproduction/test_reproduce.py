@@ -25,8 +25,7 @@ from ident3d.training.experiments.by_name import EXPERIMENTS
 from ident3d.training.experiments.experiment import ImageVariant
 from ident3d.training.experiments.icml2021 import TABLE4
 from ident3d.training.experiments.neurips2021 import CAUSAL3DIDENT
-from ident3d.training.images.evaluate import evaluate
-from ident3d.training.images.identity import identity_r2
+from ident3d.training.images.evaluate import evaluate, identity_r2
 from ident3d.training.images.settings import TrainSettings, with_defaults
 from ident3d.training.images.train import train
 from ident3d.training.report.paper import paper_row
@@ -51,7 +50,7 @@ def test_all_rows_of_table_4(tmp_path: Path) -> None:
     said: list[str] = []
     options = tiny_options(tmp_path, said)
     folder, markdown = reproduce("table4", rows=["box-normal", "identity"], seeds=[0, 1], **options)
-    assert said[0].startswith("4 rows to do; about ")
+    assert said[0].startswith("4 rows ")
     assert "| 0.9673 ± 0.0010 | " in markdown
     assert "R², paper" in markdown
     paper = json.loads((folder / "table.json").read_text())["paper"]["box-normal"]
@@ -63,7 +62,7 @@ def test_all_rows_of_table_4(tmp_path: Path) -> None:
     before = (folder / "all-ten/box-normal-seed0" / RESULT_FILE).stat().st_mtime_ns
     said.clear()
     folder, markdown = reproduce("table4", **options)
-    assert said[0].startswith("5 rows to do")
+    assert said[0].startswith("5 rows ")
     assert (folder / "all-ten/box-normal-seed0" / RESULT_FILE).stat().st_mtime_ns == before
     found = json.loads((folder / "table.json").read_text())
     assert {(result["row"], result["seed"]) for result in found["results"]} == {
@@ -147,7 +146,7 @@ def test_rows_that_version_01_finished_stay(tmp_path: Path) -> None:
     before = (folder / "all-ten/supervised-seed0/result.json").read_text()
     said: list[str] = []
     _, markdown = reproduce("table4", rows=["supervised", "identity"], **tiny_options(tmp_path, said))
-    assert said[0].startswith("1 rows to do; about 0.0 hours")
+    assert said[0].startswith("1 row ")
     assert (folder / "all-ten/supervised-seed0/result.json").read_text() == before
     line = next(line for line in markdown.splitlines() if line.startswith("| supervised"))
     cells = [cell.strip() for cell in line.split("|")]

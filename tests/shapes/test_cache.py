@@ -9,7 +9,7 @@ from shapes.stars import star
 
 from ident3d.errors import UserError
 from ident3d.shapes.cache import cached_meshes, load_mesh, mesh_folder, store
-from ident3d.shapes.normalise import NormalMesh, normalise
+from ident3d.shapes.normalise import NormalMesh, normalise_mesh
 from ident3d.shapes.parse import Triangles
 
 
@@ -23,7 +23,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def shape(rays: int) -> NormalMesh:
     vertices, faces = star(rays)
-    return normalise(Triangles(vertices, faces.astype(np.int32)))
+    return normalise_mesh(Triangles(vertices, faces.astype(np.int32)))
 
 
 def test_what_is_stored_is_loaded(cache: Path) -> None:

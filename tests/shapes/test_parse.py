@@ -64,10 +64,39 @@ def test_obj_polygons_textures_and_corners_from_the_end() -> None:
     assert mesh.vertices[2].tolist() == [1, 1, 0]
 
 
+def stl_binary() -> bytes:
+    facet = np.zeros(len(FACES), [("normal", "<f4", (3,)), ("corners", "<f4", (3, 3)), ("unused", "<u2")])
+    facet["corners"] = VERTICES[FACES]
+    # Some programs begin a binary file as a text is begun.
+    return b"solid".ljust(80) + np.uint32(len(FACES)).tobytes() + facet.tobytes()
+
+
+def stl_text() -> bytes:
+    corners = VERTICES[FACES].astype(np.float32).astype(np.float64).reshape(-1, 3).tolist()
+    return b"solid star\n" + b"".join(b"  vertex %r %r %r\n" % tuple(row) for row in corners) + b"endsolid star\n"
+
+
+@pytest.mark.parametrize("data", [stl_binary(), stl_text()], ids=["binary", "text"])
+def test_triangles_of_an_stl_share_their_corners(data: bytes) -> None:
+    mesh = parse("a.stl", data)
+    assert mesh.vertices.shape == VERTICES.shape
+    np.testing.assert_array_equal(mesh.vertices[mesh.faces], VERTICES[FACES].astype(np.float32))
+
+
+def test_a_flat_triangle_of_an_stl_is_left_away() -> None:
+    points = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 0), (-0.0, 0, 0), (0, 1, 0)]
+    text = "solid\n" + "".join(f"vertex {x} {y} {z}\n" for x, y, z in points)
+    assert len(parse("a.stl", text.encode()).faces) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "data", "fact"),
     [
-        ("mesh.stl", b"solid", r"neither an \.obj nor a \.ply"),
+        ("mesh.off", b"solid", r"is no \.obj, \.ply or \.stl"),
+        ("a.stl", b"solid", "holds no triangles"),
+        ("a.stl", b"mesh", "neither a binary nor a text"),
+        ("a.stl", b"solid\nvertex 0 0 0\nvertex 1 0 0\n", "lacks a corner"),
+        ("a.stl", b"solid\nvertex 0 0\nvertex 1 0 0\nvertex 0 1 0", "damaged"),
         ("a.obj", b"", "holds no triangles"),
         ("a.obj", b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 9", "vertices are not there"),
         ("a.obj", b"v 0 0\nf 1 1 1", "damaged"),

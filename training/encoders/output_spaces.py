@@ -13,13 +13,13 @@ from ident3d.training.loop.dtype import wide
 
 
 class OutputSpace(nn.Module):
-    """Maps raw outputs (N, dim) to codes (N, dim) of the space, in float32 or wider."""
+    """Maps raw outputs (N, inputs) to codes (N, dim) of the space, in float32 or wider; `inputs` is mostly `dim`."""
 
     def __init__(self, dim: int, least: int = 1) -> None:
         super().__init__()
         if dim < least:
             raise UserError(f"A {type(self).__name__.lower()} has at least {least} dimensions, not {dim}.")
-        self.dim = dim
+        self.dim = self.inputs = dim
 
 
 class Unbounded(OutputSpace):
@@ -31,6 +31,24 @@ class Unbounded(OutputSpace):
 
     def forward(self, x: Tensor) -> Tensor:
         return wide(x)
+
+
+class Posterior(OutputSpace):
+    """Normal posteriors q(z|x) = N(μ, diag σ²) on R^dim, of raw outputs (N, 2 dim): first the μ, then the log σ².
+
+    Training mode gives both, (N, 2 dim), as a variational loss needs them. Evaluation mode gives the means (N, dim):
+    the codes.
+
+    Args:
+        dim: The number of codes d.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self.inputs = 2 * dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        return wide(x) if self.training else wide(x)[:, : self.dim]
 
 
 class Box(OutputSpace):

@@ -1,6 +1,6 @@
 """Encoders of mixed latents: multilayer perceptrons, the papers' or of any widths, and an output space behind them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from ident3d.errors import UserError
-from ident3d.training.encoders.choice import widths
+from ident3d.training.encoders.choice import hidden_widths
 from ident3d.training.encoders.output_spaces import OutputSpace
 from ident3d.training.loop.dtype import wide
-from ident3d.training.loop.own_code import own_module
-from ident3d.training.loop.own_object import own_name
+from ident3d.training.own.own_code import own_module
+from ident3d.training.own.own_object import own_name
 
 
 class Perceptron(nn.Module):
@@ -63,8 +63,10 @@ def perceptron(name: str | Callable[..., Any], inputs: int, space: OutputSpace) 
     # A user's own perceptron gives d codes itself, so no last layer follows it.
     if ":" in name:
         return Perceptron(own_module("encoder", name, inputs=inputs, outputs=space.dim), nn.Identity(), space)
-    sizes = [inputs, *widths(name, inputs)]
-    layers: list[nn.Module] = []
-    for before, after in pairwise(sizes):
-        layers += [nn.Linear(before, after), nn.LeakyReLU()]
-    return Perceptron(nn.Sequential(*layers), nn.Linear(sizes[-1], space.dim), space)
+    sizes = [inputs, *hidden_widths(name, inputs)]
+    return Perceptron(nn.Sequential(*hidden_layers(sizes)), nn.Linear(sizes[-1], space.dim), space)
+
+
+def hidden_layers(sizes: Sequence[int]) -> list[nn.Module]:
+    """Return linear layers between neighbours of these widths, each with a leaky ReLU of slope 0.01 behind it."""
+    return [layer for before, after in pairwise(sizes) for layer in (nn.Linear(before, after), nn.LeakyReLU())]

@@ -1,10 +1,12 @@
 """ResNet-18, 34 and 50 (He et al. 2016), with parameter names and initialisation of the usual checkpoints."""
 
 from collections.abc import Sequence
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from torch import Tensor, nn
 from torch.nn.functional import relu
+
+from ident3d.errors import UserError
 
 
 def conv(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
@@ -70,14 +72,15 @@ class ResNet(nn.Module):
     """A stem, four stages of blocks, the mean over the image, a linear layer: (N, C, H, W) → (N, outputs).
 
     The usual stem shrinks an image fourfold, by a 7×7 convolution and a pooling. The small one keeps its size: a 3×3
-    convolution. If `flat` names the images' width, the features are flattened and not averaged.
+    convolution. If `flat` names the images' width, the features are flattened and not averaged. Without `outputs` there
+    is no linear layer, and the features are the outputs. `width` is their number.
     """
 
     def __init__(
         self,
         block: Block,
         blocks: Sequence[int],
-        outputs: int,
+        outputs: int | None,
         *,
         flat: int | None = None,
         small_stem: bool = False,
@@ -95,7 +98,8 @@ class ResNet(nn.Module):
         self.layer4 = stage(block, 4 * width, 512, blocks[3], 2)
         # Three stages halve the image. Every halving rounds up.
         side = 1 if flat is None else -(-flat // (8 if small_stem else 32))
-        self.fc = nn.Linear(8 * width * side**2, outputs)
+        self.width = 8 * width * side**2
+        self.fc = nn.Identity() if outputs is None else nn.Linear(self.width, outputs)
         # The initialisation of the usual checkpoints. PyTorch's default is another one.
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
@@ -115,11 +119,22 @@ def stage(block: Block, inputs: int, width: int, blocks: int, stride: int) -> nn
     return nn.Sequential(block(inputs, width, stride), *rest)
 
 
-def resnet18(outputs: int, *, flat: int | None = None, small_stem: bool = False, channels: int = 3) -> ResNet:
-    """Return a ResNet-18 with random weights.
+# The number of layers → the kind of block, and how many each stage has.
+STAGES: Final[dict[int, tuple[Block, tuple[int, ...]]]] = {
+    18: (BasicBlock, (2, 2, 2, 2)),
+    34: (BasicBlock, (3, 4, 6, 3)),
+    50: (Bottleneck, (3, 4, 6, 3)),
+}
+
+
+def resnet(
+    layers: int, outputs: int | None, *, flat: int | None = None, small_stem: bool = False, channels: int = 3
+) -> ResNet:
+    """Return a ResNet-18, ResNet-34 or ResNet-50 with random weights.
 
     Args:
-        outputs: The number of outputs.
+        layers: 18, 34 or 50.
+        outputs: The number of outputs; None leaves the last linear layer away, and gives the features.
         flat: The images' width, to flatten the last features; by default they are averaged.
         small_stem: Begin with a 3×3 convolution that keeps the image's size.
         channels: Channels C of the images, such as 1 for grey ones.
@@ -130,49 +145,10 @@ def resnet18(outputs: int, *, flat: int | None = None, small_stem: bool = False,
     Example:
         >>> import torch
         >>> from ident3d import encoders
-        >>> encoders.resnet18(10)(torch.zeros(2, 3, 32, 32)).shape
+        >>> encoders.resnet(18, outputs=10)(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 10])
     """
-    return ResNet(BasicBlock, (2, 2, 2, 2), outputs, flat=flat, small_stem=small_stem, channels=channels)
-
-
-def resnet34(outputs: int, *, flat: int | None = None, small_stem: bool = False, channels: int = 3) -> ResNet:
-    """Return a ResNet-34 with random weights.
-
-    Args:
-        outputs: The number of outputs.
-        flat: The images' width, to flatten the last features; by default they are averaged.
-        small_stem: Begin with a 3×3 convolution that keeps the image's size.
-        channels: Channels C of the images, such as 1 for grey ones.
-
-    Returns:
-        A module: images (N, C, H, W) → (N, outputs).
-
-    Example:
-        >>> import torch
-        >>> from ident3d import encoders
-        >>> encoders.resnet34(10)(torch.zeros(2, 3, 32, 32)).shape
-        torch.Size([2, 10])
-    """
-    return ResNet(BasicBlock, (3, 4, 6, 3), outputs, flat=flat, small_stem=small_stem, channels=channels)
-
-
-def resnet50(outputs: int, *, flat: int | None = None, small_stem: bool = False, channels: int = 3) -> ResNet:
-    """Return a ResNet-50 with random weights.
-
-    Args:
-        outputs: The number of outputs.
-        flat: The images' width, to flatten the last features; by default they are averaged.
-        small_stem: Begin with a 3×3 convolution that keeps the image's size.
-        channels: Channels C of the images, such as 1 for grey ones.
-
-    Returns:
-        A module: images (N, C, H, W) → (N, outputs).
-
-    Example:
-        >>> import torch
-        >>> from ident3d import encoders
-        >>> encoders.resnet50(10)(torch.zeros(2, 3, 32, 32)).shape
-        torch.Size([2, 10])
-    """
-    return ResNet(Bottleneck, (3, 4, 6, 3), outputs, flat=flat, small_stem=small_stem, channels=channels)
+    if layers not in STAGES:
+        raise UserError(f"A ResNet has {', '.join(map(str, STAGES))} layers, not {layers}.")
+    block, blocks = STAGES[layers]
+    return ResNet(block, blocks, outputs, flat=flat, small_stem=small_stem, channels=channels)

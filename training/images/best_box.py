@@ -12,14 +12,15 @@ from torch import Tensor
 
 from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.training.images.settings import TrainSettings, moving_latents
+from ident3d.training.losses.alignment import alignment_uniformity
 from ident3d.training.losses.aninfonce import Precision, an_info_nce
-from ident3d.training.losses.contrastive import alignment_uniformity, delta_contrastive
+from ident3d.training.losses.contrastive import delta_contrastive
 
-# How much wider than the best one a box starts: a sigmoid never meets its ends. In a narrow box single latents are held
-# back for hundreds of steps; in one that codes do not fill, nothing keeps them from being rotated.
-WIDER = 1.15
+# A box starts at this share of the best width. In one that codes do not fill, little keeps them from being rotated, and
+# it takes thousands of steps to undo that. Narrower ones hold single latents back, the longer the slower they widen.
+SHARE = 0.7
 # Pairs that are measured, more if a batch is larger, and the widths that are tried, to a hundredth.
-PAIRS, NARROWEST, WIDEST, TOLERANCE = 2048, 0.1, 100.0, 0.01
+PAIRS, NARROWEST, WIDEST, TOLERANCE = 8192, 0.1, 100.0, 0.01
 
 
 @dataclass(frozen=True)
@@ -50,19 +51,19 @@ def best_box(s: TrainSettings, pairs: PairDataset) -> BestBox | None:
     """Return the best box of complete settings on these pairs; None for a loss without differences, or a user's own.
 
     The batch counts, and whether an anchor is among its own negatives; so the settings' loss is minimised itself, on
-    batches as large as the settings'. An anchor among its own negatives narrows the best box. The start is that of a
-    box without them, because narrow boxes start badly: the bound then moves to its place.
+    batches as large as the settings'. An anchor among its own negatives narrows the best box. The start is a share of
+    that of a box without them, because very narrow boxes start badly: the bound then moves to its place.
     """
-    if s.loss not in ("delta", "au", "aninfonce") or s.space == "sphere":
+    if s.loss not in ("delta", "au", "aninfonce") or s.space == "sphere" or not moving_latents(pairs.source.world):
         return None
-    z, z_tilde, boxed = latents_of(s, pairs)
-    width, loss = least(s, z, z_tilde, boxed)
-    wide = least(replace(s, negatives="others"), z, z_tilde, boxed)[0] if s.negatives == "batch" else width
+    z, z_tilde, boxed = whole_batches(s, pairs)
+    width, loss = least_loss(s, z, z_tilde, boxed)
+    wide = least_loss(replace(s, negatives="others"), z, z_tilde, boxed)[0] if s.negatives == "batch" else width
     pair_width = float((z - z_tilde)[:, boxed].abs().mean())
-    return BestBox(round(width, 2), round(loss, 4), round(pair_width, 4), round(WIDER * wide, 2))
+    return BestBox(round(width, 2), round(loss, 4), round(pair_width, 4), round(SHARE * wide, 2))
 
 
-def latents_of(s: TrainSettings, pairs: PairDataset) -> tuple[Tensor, Tensor, Tensor]:
+def whole_batches(s: TrainSettings, pairs: PairDataset) -> tuple[Tensor, Tensor, Tensor]:
     """Return latents that vary of anchors and positives (n, d), whole batches of them, and which are a box's (d,)."""
     world = pairs.source.world
     drawn = pairs.sampler.pairs(np.arange(max(PAIRS, s.batch) // s.batch * s.batch))
@@ -72,7 +73,7 @@ def latents_of(s: TrainSettings, pairs: PairDataset) -> tuple[Tensor, Tensor, Te
     return z, z_tilde, torch.tensor([s.space != "box*sphere" or k < 3 for k in range(len(moving))])
 
 
-def least(s: TrainSettings, z: Tensor, z_tilde: Tensor, boxed: Tensor) -> tuple[float, float]:
+def least_loss(s: TrainSettings, z: Tensor, z_tilde: Tensor, boxed: Tensor) -> tuple[float, float]:
     """Return the width with the least mean loss, and that loss."""
     value = loss_of(s, z.shape[1])
 

@@ -1,44 +1,41 @@
-"""Scores of a run on images that it was not trained on, and codes of any images."""
+"""``evaluate``: scores of a run on images that it was not trained on, written into the run's folder."""
 
-import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any
 
-import h5py
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
-from ident3d.errors import UserError, os_errors
+from ident3d.errors import UserError
 from ident3d.latents.factors import Factors
 from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.datasets.pair_rules import joined_numbers
 from ident3d.loaders.folders.folder import local_copy
 from ident3d.loaders.format.files import sha256, write_atomically, write_json
-from ident3d.loaders.format.latents_source import npy_bytes
-from ident3d.memory import keep_memory, memory_advice
+from ident3d.loaders.format.latents_source import GENERATED, blocks_of, npy_bytes
+from ident3d.loaders.pairs.view import one_of_each
 from ident3d.metrics import Report, score
 from ident3d.metrics.factors import Kind
 from ident3d.metrics.scoring import choose_scores
-from ident3d.progress import progress_bar
+from ident3d.training.images.encode import codes_of
 from ident3d.training.images.run import Run, open_run, trained_encoder
-from ident3d.training.images.which_dataset import fitting, held_out_folder, otherness, overlaps
-from ident3d.training.loop.accumulation import untracked_statistics
-from ident3d.training.loop.devices import device_of, on_device
-from ident3d.training.loop.dtype import autocast
-from ident3d.training.views.pixels import Pixels
+from ident3d.training.images.which_dataset import (
+    held_out_folder,
+    is_in_training_grid,
+    is_trained_on,
+    other_world,
+    read_fitting,
+)
+from ident3d.training.loop.run_folder import EVALUATION_FILE, HEADLINE
 
-EVALUATION_FILE, CODES_FILE, PICTURE_FILE = "evaluation.json", "evaluation-codes.npy", "correlation.png"
-BATCH = 256
-Numbers: TypeAlias = NDArray[np.int64]
+CODES_FILE, CORRELATION_FILE = "evaluation-codes.npy", "correlation.png"
 # The number of images that the papers score.
 PAPERS_COUNT = 4096
-# R² and MCC, by which runs are listed and compared.
-HEADLINE: Final = ("linear_r2_held_out", "mcc_pearson")
+# A direction whose eigenvalue is a smaller share of the largest one is rounding.
+SMALLEST_SHARE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -88,6 +85,8 @@ def evaluate(
 
     `data` is by default the folder of split test with the training set's world and size. Batch norm is in evaluation
     mode; with `bn_batch_stats` it takes the statistics of batches as large as in training, as the public code does.
+    Of a run on rendered views, block R² is scored with their shared and private latents as blocks. Of images that are
+    views, one of each z is scored.
     `encoder` is a user's own encoder, or names it again. (`ident3d.score` scores any two arrays.)
 
     Args:
@@ -117,58 +116,49 @@ def evaluate(
     opened = run if isinstance(run, Run) else open_run(run)
     if not opened.latents:
         raise UserError(f"The images of {opened.path} have no latents to score by; `ident3d encode` writes codes.")
-    path = held_out_folder(opened, root) if data is None else local_copy(data)
-    if path is None:
-        made = "render one with --split test"
-        # Ranges that are taken from other arrays are other ranges, and then the worlds differ.
-        if isinstance(opened.world, Factors):
-            made = f"import one with --split test --like {opened.data['path']}"
-        raise UserError(
-            f"No complete test set with the world, material and size of {opened.data['path']} was found beside it or "
-            f"below the data root; {made}, then `ident3d evaluate RUN`, or name one: `ident3d evaluate RUN --data DIR`."
-        )
-    description = fitting(opened, path)
-    same = overlaps(opened.data["settings"], description)
-    if same and not allow_same:
-        raise UserError(f"{path} holds images that {opened.path} was trained on; take a test set, or say --allow-same.")
+    if count < 4:
+        raise UserError(f"Scores need at least 4 images, not {count}.")
+    path, labels = images_to_score(opened, data, root, allow_same=allow_same)
     # A run that its trainer hands on has its training set open. Opening reads a manifest, which may be long.
     images = opened.images
     if images is None or images.parts[0].path.resolve() != path.resolve():
         images = ImageDataset(path, latents=opened.latents)
-    if count < 4:
-        raise UserError(f"Scores need at least 4 images, not {count}.")
     numbers = np.arange(min(count, len(images)))
     model, step = trained_encoder(opened, encoder)
     codes = codes_of(opened, model, images, numbers, device, bn_batch_stats, show_progress)
     latents = images.latents(numbers)
     classes = images.all_latents()[1]
+    rows = numbers
+    if "instance" in images.columns:
+        # A twin in the fitted half would tell what the codes of the held-out half do not hold.
+        rows = one_of_each(joined_numbers(images, "instance")[numbers])
+        labels.append(f"Scored on one view of each z, {len(rows):,} of {len(numbers):,} images.")
+    # What the run learnt from says what is shared; a plain test set need not.
+    blocks = blocks_of(opened.data["settings"]) or images.blocks
     given: dict[str, Any] = {
         "seed": seed,
-        "classes": None if classes is None else classes[numbers],
+        "classes": None if classes is None else classes[rows],
         "latent_names": opened.latents,
-        "kinds": kinds_of(images),
+        "kinds": declared_kinds(images),
+        "blocks": columns_of_blocks(blocks, opened.latents),
     }
-    report = score(latents, codes, metrics, **given)
+    report = score(latents[rows], codes[rows], metrics, **given)
     # Few images may allow what was asked for and not these.
-    for name in HEADLINE:
+    for name in HEADLINE.values():
         if name in report.scores or name in report.left_out:
             continue
         with suppress(UserError):
-            added = score(latents, codes, name, **given)
+            added = score(latents[rows], codes[rows], name, **given)
             report = replace(
                 report, scores=report.scores | added.scores, cpu_seconds=report.cpu_seconds | added.cpu_seconds
             )
-    # What is unusual about these images stands above the scores wherever they are shown.
-    labels = ["Scored on images that the run was trained on."] if same else []
-    if other := otherness(opened.data["settings"], description):
-        labels = [f"Scored on images of another world than the run was trained on ({other})."]
     if bn_batch_stats:
         labels.append("Batch norm took each batch's statistics.")
     file = npy_bytes(codes)
     found = Evaluation(
         opened.path,
         path,
-        len(numbers),
+        len(rows),
         " ".join(labels) or None,
         report,
         step=step,
@@ -178,13 +168,52 @@ def evaluate(
         images=images,
     )
     write_atomically(opened.path / CODES_FILE, file)
-    report.plot(opened.path / PICTURE_FILE)
+    report.plot(opened.path / CORRELATION_FILE)
     # Last, because it names the digest of the codes: codes of another evaluation are not shown beside these scores.
     write_json(opened.path / EVALUATION_FILE, found.as_dict())
     return found
 
 
-def kinds_of(images: ImageDataset) -> list[Kind] | None:
+def columns_of_blocks(blocks: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str, list[int]] | None:
+    """Return the columns of each block among the latents of these names; None if there are no blocks."""
+    found = {block: [names.index(name) for name in members if name in names] for block, members in blocks.items()}
+    return {block: columns for block, columns in found.items() if columns} or None
+
+
+def images_to_score(
+    run: Run, data: Path | str | None, root: Path | str | None, *, allow_same: bool
+) -> tuple[Path, list[str]]:
+    """Return the folder to score a run on, and what is unusual about its images, for above the scores."""
+    path = held_out_folder(run, root) if data is None else local_copy(data)
+    if path is None:
+        made = "render one with --split test"
+        # Ranges that are taken from other arrays are other ranges, and then the worlds differ.
+        if run.data["settings"]["source"]["kind"] == GENERATED:
+            made = "generate one with the same `ident3d sprites` and --split test"
+        elif isinstance(run.world, Factors):
+            made = f"import one with --split test --like {run.data['path']}"
+        # Grids and sequences of the papers have no test set.
+        if run.settings.rule in ("grid", "time"):
+            made = (
+                "score it as the papers do, on the images that it was trained on, by `ident3d evaluate RUN --protocol "
+                f"slowvae`; or {made}"
+            )
+        raise UserError(
+            f"No complete test set with the world, material and size of {run.data['path']} was found beside it or "
+            f"below the data root; {made}, then `ident3d evaluate RUN`, or name one: `ident3d evaluate RUN --data DIR`."
+        )
+    description = read_fitting(run, path)
+    same = is_trained_on(run.data["settings"], description)
+    if same and not allow_same:
+        raise UserError(f"{path} holds images that {run.path} was trained on; take a test set, or say --allow-same.")
+    if other := other_world(run.data["settings"], description):
+        return path, [f"Scored on images of another world than the run was trained on ({other})."]
+    if not same and is_in_training_grid(run.data["settings"], run.data["n"], description):
+        return path, ["Test images are among the training grid, which holds every combination of values."]
+    return path, ["Scored on images that the run was trained on."] if same else []
+
+
+def declared_kinds(images: ImageDataset) -> list[Kind] | None:
     """Return the kinds of the selected latents where they are declared; None leaves a scene's to their values."""
     if not isinstance(images.world, Factors):
         return None
@@ -197,88 +226,23 @@ def kinds_of(images: ImageDataset) -> list[Kind] | None:
     ]
 
 
-def encode(
-    run: Path | str,
-    directory: Path | str,
-    out: Path | str | None = None,
-    *,
-    encoder: str | Callable[..., Any] | None = None,
-    device: str = "auto",
-    show_progress: bool = True,
-) -> Path:
-    """Write the codes of all images of a folder, (n, d) float32 in their order, to a .npy or .h5 file.
+def identity_r2(images: ImageDataset, count: int = 4096, seed: int = 0) -> float:
+    """Return the mean held-out R² of the least-squares map of least norm from pixels to latents, without an encoder.
 
-    Args:
-        run: The run's folder.
-        directory: The dataset folder to encode.
-        out: A .npy or .h5 file.
-        encoder: A user's own encoder, given or named as in training.
-        device: "auto", "cpu", "cuda" or "mps".
-        show_progress: Show a progress bar.
+    It is fitted on a half of the images, and is the row "identity" of the papers' tables.
 
-    Returns:
-        The file.
-
-    Example:
-        >>> import ident3d, numpy as np
-        >>> path = ident3d.encode(run, test_set, "codes.npy", device="cpu", show_progress=False)
-        >>> np.load(path).shape
-        (40, 10)
+    There are more pixels than images, so it is solved among images: with K = X Xᵀ, ẑ = X_new Xᵀ K⁺ Z.
     """
-    opened, directory = open_run(run), local_copy(directory)
-    target = Path(out) if out else opened.path / f"codes-{directory.resolve().name}.npy"
-    if target.suffix not in (".npy", ".h5"):
-        raise UserError(f"Codes are written as .npy or .h5; the name given is {target.name!r}.")
-    if not target.parent.is_dir():
-        raise UserError(f"There is no folder {target.parent} to write the codes to.")
-    fitting(opened, directory)
-    images = ImageDataset(directory)
-    model, _ = trained_encoder(opened, encoder)
-    codes = codes_of(opened, model, images, np.arange(len(images)), device, False, show_progress)
-    with os_errors(f"{target} cannot be written"):
-        write_atomically(target, npy_bytes(codes) if target.suffix == ".npy" else h5(codes, images))
-    return target
-
-
-def codes_of(
-    run: Run, model: nn.Module, images: ImageDataset, numbers: Numbers, device: str, batch_stats: bool, show: bool
-) -> NDArray[np.float32]:
-    """Return the codes of images by number, in the run's number format."""
-    keep_memory()
-    # Statistics of batches mean what they did in training only if batches are as large: B pairs are 2B or 3B images.
-    batch = max(2, run.settings.views) * run.settings.batch if batch_stats else BATCH
-    where = device_of(device)
-    # A run on a GPU may have used fp16, which a CPU does not train or score in.
-    dtype = run.dtype if where.type != "cpu" or run.dtype != "fp16" else "fp32"
-    pixels = Pixels(run.pixels.mean, run.pixels.std, run.settings.size)
-    model = on_device(model, where).eval()
-    if batch_stats:
-        for module in model.modules():
-            if isinstance(module, _BatchNorm):
-                module.train()
-    parts = []
-    bar = progress_bar(len(numbers), "images", show=show)
-    # Batches that give their own statistics must not move the running ones, which belong to training.
-    memory = memory_advice(f"{batch} images go through the encoder at once")
-    with memory, bar, torch.inference_mode(), untracked_statistics(model):
-        for some in np.array_split(numbers, max(1, round(len(numbers) / batch))):
-            x = pixels.prepare(images.batch(some)[1], where)
-            with autocast(dtype, where):
-                parts.append(model(x).float().cpu().numpy())
-            bar.update(len(some))
-    codes: NDArray[np.float32] = np.concatenate(parts)
-    if not np.isfinite(codes).all():
-        raise UserError(f"The encoder of {run.path} gives codes that are no numbers.")
-    return codes
-
-
-def h5(codes: NDArray[np.float32], images: ImageDataset) -> bytes:
-    """Return an HDF5 file of the codes and raw latents, with the class if the scene has one."""
-    raw, classes = images.all_latents()
-    buffer = io.BytesIO()
-    with h5py.File(buffer, "w") as file:
-        file["codes"], file["raw_latents"] = codes, raw
-        file.attrs["latents"] = list(images.world.names)
-        if classes is not None:
-            file["class"] = classes
-    return buffer.getvalue()
+    numbers = np.random.default_rng(seed).permutation(min(count, len(images)))
+    half = len(numbers) // 2
+    if half < 2:
+        raise UserError("The identity row needs at least 4 test images.")
+    x = images.images(numbers).reshape(len(numbers), -1).astype(np.float32) / 255
+    z = images.latents(numbers).astype(np.float64)
+    x -= x[:half].mean(0)
+    centre = z[:half].mean(0)
+    kernel = (x @ x[:half].T).astype(np.float64)
+    weights = np.linalg.pinv(kernel[:half], rcond=SMALLEST_SHARE, hermitian=True) @ (z[:half] - centre)
+    residual = z[half:] - centre - kernel[half:] @ weights
+    unexplained = (residual**2).mean(0) / z[half:].var(0)
+    return float((1 - unexplained).mean())

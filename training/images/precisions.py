@@ -42,7 +42,7 @@ def check_precisions(given: bool, *, cond: str, sigma: float, usual_sigma: float
         raise UserError(f"--lambda gives the pairs their width, 1/√Λ; leave --sigma {sigma:g} away.")
 
 
-def widths(precision: Sequence[float], names: Sequence[str], moving: Sequence[str]) -> list[float]:
+def widths_of_latents(precision: Sequence[float], names: Sequence[str], moving: Sequence[str]) -> list[float]:
     """Return σ = 1/√Λ of each raw latent; Λ has a value for each latent that varies, and the others are held anyway."""
     own = dict(zip(moving, precision, strict=True))
     return [own.get(name, 1.0) ** -0.5 for name in names]
@@ -55,4 +55,4 @@ def third_conditional(
     precision = hard or (lambdas[1] if len(lambdas) > 1 else ())
     if not precision:
         return None
-    return {"cond": "normal", "sigma": widths(precision, names, moving), "only": only or None}
+    return {"cond": "normal", "sigma": widths_of_latents(precision, names, moving), "only": only or None}

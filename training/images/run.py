@@ -11,18 +11,26 @@ from ident3d.errors import UserError, check_known
 from ident3d.latents.worlds import AnyWorld, World, read_world
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_dataset import PairDataset
-from ident3d.loaders.folders.folder import Description, read_description
+from ident3d.loaders.format.description import Description, read_description
 from ident3d.training.encoders.image_encoder import Encoder, encoder
-from ident3d.training.encoders.output_spaces import output_space
-from ident3d.training.images.precisions import third_conditional, widths
+from ident3d.training.encoders.output_spaces import Posterior, output_space
+from ident3d.training.images.precisions import third_conditional, widths_of_latents
 from ident3d.training.images.settings import PUBLIC_BOUND, TrainSettings, moving_latents, on_sphere
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.dtype import TYPES
-from ident3d.training.loop.own_object import OwnObject
-from ident3d.training.loop.run_folder import record_of, safe_name, short_hash, with_new_names, write_record
+from ident3d.training.loop.run_folder import (
+    IMAGES_RUN,
+    RUN_FILE,
+    record_of,
+    safe_name,
+    short_hash,
+    with_new_names,
+    write_record,
+)
+from ident3d.training.losses.choice import VARIATIONAL
+from ident3d.training.own.own_object import OwnObject
+from ident3d.training.own.own_record import check_record
 from ident3d.training.views.pixels import Pixels
-
-KIND = "ident3d-run"
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,7 @@ class Run:
 
     @property
     def latents(self) -> tuple[str, ...]:
-        """Return the latents that vary, which the codes are scored against."""
+        """The latents that vary, which the codes are scored against."""
         return moving_latents(self.world)
 
 
@@ -66,13 +74,13 @@ def write_run(run: Run) -> None:
     """Write ``run.json`` into the run's folder."""
     pixels = {"mean": list(run.pixels.mean), "std": list(run.pixels.std)}
     content = {"settings": run.settings.as_dict(), "data": run.data, "pixels": pixels}
-    write_record(run.path, KIND, content | {"dtype": run.dtype, "facts": run.facts})
+    write_record(run.path, IMAGES_RUN, content | {"dtype": run.dtype, "facts": run.facts})
 
 
 def open_run(path: Path | str) -> Run:
     """Read ``run.json``, every field checked."""
     path = Path(path)
-    with record_of(path, KIND) as content:
+    with record_of(path, IMAGES_RUN) as content:
         settings = TrainSettings.from_dict(content["settings"])
         mean, std = (tuple(map(float, content["pixels"][name])) for name in ("mean", "std"))
         data, facts = content["data"], content["facts"]
@@ -86,24 +94,42 @@ def open_run(path: Path | str) -> Run:
         wanted = {"path": str, "n": int, "size": int, "shards_sha256": str}
         if not all(isinstance(data[name], kind) for name, kind in wanted.items()) or not isinstance(facts, dict):
             raise TypeError("its data are of a wrong kind")
+        for own in facts.get("own_code", {}).values():
+            check_record(own)
     return Run(path, settings, data, Pixels(mean, std, settings.size), dtype, facts)
+
+
+def dtype_beside(folder: Path, settings: TrainSettings, data: dict[str, Any]) -> str | None:
+    """Return the number format of a run beside this folder, or begun in it, that differs in its seed alone."""
+    for file in sorted(folder.parent.glob(f"*/{RUN_FILE}")):
+        try:
+            run = open_run(file.parent)
+        # Somebody else's file is no business of this run, readable or not.
+        except (UserError, OSError):
+            continue
+        if replace(run.settings, seed=settings.seed) == settings and run.data["shards_sha256"] == data["shards_sha256"]:
+            return run.dtype
+    return None
 
 
 def new_pairs(settings: TrainSettings, images: ImageDataset) -> PairDataset:
     """Return the pairs that the settings ask for among these images."""
     s = settings
+    if s.rule not in (None, "nearest"):
+        return PairDataset(images, seed=s.seed, rule=s.rule, grid=s.grid, rate=s.rate, max_lag=s.max_lag)
     # On the periodic variant vmf is for the sphere, with a normal on the box.
     both = on_sphere(images.world) and s.cond == "vmf"
     names, moving = images.world.names, moving_latents(images.world)
     return PairDataset(
         images,
         "normal,vmf" if both else s.cond,
-        widths(s.lambdas[0], names, moving) if s.lambdas else s.sigma,
+        widths_of_latents(s.lambdas[0], names, moving) if s.lambdas else s.sigma,
         s.seed,
         p=s.cond_p or 3.0,
         kappa=1 / s.sigma if both else None,
         only=s.only or None,
         same_class=s.same_class,
+        environments=s.environments,
         search=s.search,
         negative=third_conditional(s.lambdas, s.hard, names, moving, s.only),
     )
@@ -136,6 +162,8 @@ def new_encoder(settings: TrainSettings, world: AnyWorld, channels: int = 3) -> 
     # Here and not earlier, so that the weights depend on nothing that was drawn before.
     torch.manual_seed(s.seed)
     # A start that was found from pairs stands in the checkpoint; here any will do.
+    if s.loss in VARIATIONAL:
+        return encoder(s.encoder, Posterior(s.dim), size=s.size, channels=channels)
     space = output_space(s.space, dims, bound=s.bound or PUBLIC_BOUND, radius=s.radius, learnable=s.learnable)
     return encoder(s.encoder, space, size=s.size, channels=channels)
 
@@ -159,8 +187,10 @@ def trained_encoder(run: Run, own: str | Callable[..., Any] | None = None) -> tu
 
 def default_name(settings: TrainSettings, data: Path) -> str:
     """Return <dataset>-<views>-<loss>-<space>-<encoder>-seed<seed>-<hash of all settings>."""
-    s, views = settings, "supervised" if settings.supervised else settings.cond
-    return safe_name(data.resolve().name, views, s.loss, s.space, s.encoder, f"seed{s.seed}", short_hash(s.as_dict()))
+    s = settings
+    return safe_name(
+        data.resolve().name, s.pair_kind, s.loss, s.space, s.encoder, f"seed{s.seed}", short_hash(s.as_dict())
+    )
 
 
 def old_name(settings: TrainSettings, data: Path) -> str:

@@ -5,38 +5,56 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ident3d.errors import UserError
-from ident3d.loaders.batches.loader import Loader, make_loader
+from ident3d.loaders.batches.loader import make_loader
+from ident3d.loaders.batches.resumable import Loader
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_dataset import PairDataset
-from ident3d.loaders.folders.folder import differences, is_dataset, local_copy
+from ident3d.loaders.datasets.pair_rules import check_environments, usual_rule
+from ident3d.loaders.folders.folder import is_dataset, local_copy
+from ident3d.loaders.format.description import differences
 from ident3d.loaders.stores.data_root import data_root
 from ident3d.loaders.stores.lease import Lease
+from ident3d.training.encoders.autoencoders import decoder
+from ident3d.training.encoders.choice import WITH_DECODER, usual_decoder
 from ident3d.training.encoders.image_encoder import Encoder, parameter_groups
 from ident3d.training.encoders.output_spaces import OutputSpace
 from ident3d.training.images.best_box import BestBox, best_box
-from ident3d.training.images.run import Run, data_facts, default_name, new_encoder, new_pairs, old_name, open_run
-from ident3d.training.images.settings import DTYPES, TrainSettings, moving_latents, with_defaults
+from ident3d.training.images.run import (
+    Run,
+    data_facts,
+    default_name,
+    dtype_beside,
+    new_encoder,
+    new_pairs,
+    old_name,
+    open_run,
+)
+from ident3d.training.images.settings import DTYPES, TrainSettings, asks_for_nearest, moving_latents, with_defaults
 from ident3d.training.images.which_dataset import training_folder
 from ident3d.training.loop import checkpoint
-from ident3d.training.loop.devices import Rank, agreed, circumstances, on_device
-from ident3d.training.loop.dtype import check_dtype, choose_dtype
-from ident3d.training.loop.own_code import own_digests
-from ident3d.training.loop.run_folder import held_folder, usual_folder
-from ident3d.training.losses.objective import Objective
-from ident3d.training.losses.third_view import HardNegative, TwoConditionals
+from ident3d.training.loop.devices import Rank, agree, circumstances, on_device
+from ident3d.training.loop.dtype import check_dtype, choose_dtype, formats_of, too_small
+from ident3d.training.loop.run_folder import hold_folder, usual_folder
+from ident3d.training.losses.autoencoder import Autoencoder
+from ident3d.training.losses.choice import DECODED_SIZE, VARIATIONAL
+from ident3d.training.losses.objective import HardNegative, Objective, TwoConditionals
+from ident3d.training.own.own_code import own_records
 from ident3d.training.views.choice import augmentation
 from ident3d.training.views.pixels import Pixels
 from ident3d.training.views.views import MakeViews, augmented_views, image_views, pair_views
 
 # The rate of Λ̂, as in the papers, unless the run's own is higher.
 LAMBDA_LR = 1e-3
+
+
+Minimised: TypeAlias = Objective | HardNegative | TwoConditionals | Autoencoder
 
 
 @dataclass(frozen=True)
@@ -65,7 +83,7 @@ class Parts:
     generator: torch.Generator
     model: Encoder
     network: nn.Module
-    objective: Objective | HardNegative | TwoConditionals
+    objective: Minimised
     optimiser: torch.optim.Optimizer
     rates: list[float]
     scaler: torch.amp.GradScaler
@@ -88,11 +106,15 @@ def start_or_resume(
     images = ImageDataset(path)
     # Without latents the log shows how well codes tell the class, if there is one.
     images = images.with_latents(moving_latents(images.world) or None)
+    if settings.rule is None and not asks_for_nearest(settings):
+        settings = replace(settings, rule=usual_rule(images))
+    if settings.environments is not None:
+        check_environments(images, settings.environments)
     settings = with_defaults(settings, images.world, images.size, len(images))
     # Gradients are averaged over ranks, which is the mean over the batch only if all shares are equal.
-    if settings.batch % here.world:
-        raise UserError(f"A batch of {settings.batch} cannot be shared out equally among {here.world} ranks.")
-    if settings.sync_bn and (here.device.type != "cuda" or here.world == 1):
+    if settings.batch % here.world_size:
+        raise UserError(f"A batch of {settings.batch} cannot be shared out equally among {here.world_size} ranks.")
+    if settings.sync_bn and (here.device.type != "cuda" or here.world_size == 1):
         raise UserError("--sync-bn is for several ranks on CUDA, under torchrun.")
     names = (default_name(settings, path), old_name(settings, path))
     folder = Path(out) if out else usual_folder(data_root(root) / "runs", *names)
@@ -100,7 +122,7 @@ def start_or_resume(
         raise UserError(f"{folder} is a dataset; give the run another folder by --out.")
     # The lease is held from here to the end of the training: nobody else can write this run.
     facts, resumed = data_facts(path, description), None
-    with held_folder(folder, first=here.first) as held:
+    with hold_folder(folder, first=here.first) as held:
         # Only the lease's holder may ask for a checkpoint: another process may have written one until then.
         if checkpoint.to_resume(folder, resume):
             resumed = open_run(folder)
@@ -123,33 +145,40 @@ def build(request: TrainingRequest, here: Rank, workers: int | None) -> Parts:
     """Return the parts of a run at its first step. Nothing is written."""
     s, device, images = request.settings, here.device, request.images
     assert s.loss is not None
-    pixels = Pixels(images.mean, images.std, s.size)
+    pixels = pixels_of(s, images)
     # For augmentations. Each step seeds it anew.
     generator = torch.Generator()
     pairs = None if s.images_alone else new_pairs(s, images)
-    share = s.batch // here.world
+    share = s.batch // here.world_size
     loader = make_loader(
-        images if pairs is None else pairs, share, workers=workers, seed=s.seed, rank=here.rank, world_size=here.world
+        images if pairs is None else pairs,
+        share,
+        workers=workers,
+        seed=s.seed,
+        rank=here.rank,
+        world_size=here.world_size,
     )
     # The run's own record comes first: a run that goes on had its box measured at its start.
     box = best_of(request, pairs)
     bound = box.start if box and s.bound is None else s.bound
     model = on_device(new_encoder(replace(s, bound=bound), images.world, pixels.channels), device)
-    objective = objective_of(s).to(device)
+    objective = on_device(objective_of(s, pixels.channels), device)
     # A bound may need a higher rate than weights: it has a longer way to go.
     rates: dict[type[nn.Module], float] = {OutputSpace: s.space_lr} if s.space_lr else {}
     groups = parameter_groups(model, s.lr, rates)
-    if own := list(objective.parameters()):
-        groups.append({"params": own, "lr": max(s.lr, LAMBDA_LR)})
+    if learnt := list(objective.parameters()):
+        usual = s.lr if s.loss in VARIATIONAL else max(s.lr, LAMBDA_LR)
+        groups.append({"params": learnt, "lr": s.lambda_lr or usual})
     if request.resumed:
         # The run may have started on a GPU, in a format that this device lacks.
         check_dtype(request.resumed.dtype, device, pixels.size or images.size)
         run = replace(request.resumed, settings=s, images=images, pairs=pairs)
     else:
-        dtype = dtype_here(s, model, pixels, device)
+        beside = dtype_beside(request.path, s, request.data) if s.dtype == "auto" else None
+        dtype = dtype_here(s, model, pixels, device, beside)
         facts = circumstances(device) | ({"best_box": box.as_dict(), "bound": bound} if box else {})
-        if digests := own_digests({"encoder": s.encoder, "loss": s.loss}):
-            facts["own_code"] = digests
+        if own := own_records({"encoder": s.encoder, "loss": s.loss}):
+            facts["own_code"] = own
         run = Run(request.path, s, request.data, pixels, dtype, facts, images, pairs)
     return Parts(
         run=run,
@@ -166,13 +195,30 @@ def build(request: TrainingRequest, here: Rank, workers: int | None) -> Parts:
     )
 
 
-def objective_of(s: TrainSettings) -> Objective | HardNegative | TwoConditionals:
-    """Return what complete settings minimise, as it is at the first step."""
+def pixels_of(s: TrainSettings, images: ImageDataset) -> Pixels:
+    """Return how pixels are prepared: normalised, or left in [0, 1] for autoencoders and the encoders of their papers.
+
+    A decoder's sigmoid gives pixels in [0, 1], and what it is compared with is what the encoder sees.
+    """
+    if s.loss in VARIATIONAL or s.encoder in WITH_DECODER:
+        channels = len(images.mean)
+        return Pixels((0.0,) * channels, (1.0,) * channels, s.size)
+    return Pixels(images.mean, images.std, s.size)
+
+
+def objective_of(s: TrainSettings, channels: int = 3) -> Minimised:
+    """Return what complete settings minimise, as it is at the first step.
+
+    The weights of a decoder are drawn after those of the encoder, which begin with the seed.
+    """
     assert s.loss is not None
     assert s.dim is not None
+    if s.loss in VARIATIONAL:
+        net = decoder(usual_decoder(s.encoder), s.dim, channels, s.size or DECODED_SIZE)
+        return Autoencoder(s.loss, net, beta=s.beta or 0.0, gamma=s.gamma, rate=s.laplace_rate)
     make = partial(
-        Objective, s.loss, s.dim, space=str(s.space), p=s.model_p, tau=s.tau, alpha=s.alpha, negatives=str(s.negatives),
-        seed=s.seed,
+        Objective, s.loss, s.dim, space=str(s.space), p=s.model_p, tau=s.tau, alpha=s.alpha, drop_last=s.drop_last,
+        negatives=str(s.negatives), seed=s.seed,
     )  # fmt: skip
     if s.hard:
         return HardNegative(make())
@@ -198,21 +244,27 @@ def restore(work: Parts) -> int:
 
 
 def views_for(s: TrainSettings, pixels: Pixels, generator: torch.Generator) -> MakeViews:
-    """Return what makes the encoder's views of a batch: pairs, augmentations, or the images as they are."""
-    if s.supervised:
+    """Return what makes the encoder's views of a batch: pairs, augmentations, or the images as they are, once."""
+    if s.views == 1:
         return partial(image_views, pixels)
     if s.images_alone:
         return partial(augmented_views, pixels, augmentation(s.augment), generator)
     return partial(pair_views, pixels)
 
 
-def dtype_here(s: TrainSettings, model: Encoder, pixels: Pixels, device: torch.device) -> str:
-    """Return the number format that every rank uses: the first rank's choice, which may hang on its clock."""
+def dtype_here(s: TrainSettings, model: Encoder, pixels: Pixels, device: torch.device, beside: str | None) -> str:
+    """Return the number format that every rank uses: the first rank's choice, which may hang on its clock.
+
+    With "auto" that is the format `beside`, of another seed's run, if the device has it: seeds are compared.
+    """
     size = pixels.size or 1
     images = torch.randn(min(2 * s.batch, 64), pixels.channels, size, size, device=device)
     images = images.to(memory_format=torch.channels_last)
-    chosen, _ = choose_dtype(s.dtype, model, images)
-    return DTYPES[agreed(DTYPES.index(chosen), device)]
+    if beside in formats_of(device) and not (beside == "bf16" and too_small(device, size)):
+        chosen = beside
+    else:
+        chosen, _ = choose_dtype(s.dtype, model, images)
+    return DTYPES[agree(DTYPES.index(chosen), device)]
 
 
 def network_of(model: Encoder, s: TrainSettings, here: Rank) -> nn.Module:
@@ -220,7 +272,7 @@ def network_of(model: Encoder, s: TrainSettings, here: Rank) -> nn.Module:
     network: nn.Module = model
     if s.sync_bn:
         network = nn.SyncBatchNorm.convert_sync_batchnorm(network)  # type: ignore[no-untyped-call]
-    if here.world > 1:
+    if here.world_size > 1:
         network = DistributedDataParallel(network, [here.device] if here.device.type == "cuda" else None)
     if s.compile:
         # In place, so that accumulation still sees whether it is a DistributedDataParallel.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,16 @@ from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.setup import Parts, build, restore, start_or_resume
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.accumulation import accumulated_backward
-from ident3d.training.loop.devices import Rank, joined_ranks
+from ident3d.training.loop.devices import Rank, join_ranks
 from ident3d.training.loop.dtype import autocast
 from ident3d.training.loop.log import Log, OnLog
 from ident3d.training.loop.log_file import read_log
-from ident3d.training.loop.own_code import doubts
 from ident3d.training.loop.recording import Step, check_request, record_steps
 from ident3d.training.loop.steps import rate_factor, seed_of, set_rates
 from ident3d.training.loop.stopping import stoppable
+from ident3d.training.losses.autoencoder import Autoencoder
 from ident3d.training.losses.gather import average_gradients
+from ident3d.training.own.own_code import records_after_resume
 
 DEFAULTS = TrainSettings()
 SMALLER = "take a smaller --chunk, which keeps all negatives, or a smaller --batch, --size or --encoder"
@@ -85,14 +87,18 @@ def train(
     with ExitStack() as stack:
         # ---- Set up. Files are written by start_or_resume, which makes the folder, and by write_run.
         stack.enter_context(memory_advice(SMALLER))
-        here = stack.enter_context(joined_ranks(device))
+        here = stack.enter_context(join_ranks(device))
         request = stack.enter_context(
             start_or_resume(data, settings, here, out=out, root=root, resume=resume, allow_same=allow_same)
         )
-        asked_to_stop = stack.enter_context(stoppable(here.world == 1))
+        asked_to_stop = stack.enter_context(stoppable(here.world_size == 1))
         work = build(request, here, workers)
         run, s = work.run, work.run.settings
-        first = restore(work) if request.resumed else 0
+        first, said_of_own = 0, list[str]()
+        if request.resumed:
+            first, names = restore(work), {"encoder": s.encoder, "loss": str(s.loss)}
+            own, said_of_own = records_after_resume(run.facts.get("own_code"), names, trains=first < s.steps)
+            run = replace(run, facts=run.facts | ({"own_code": own} if own else {}))
         if here.first:
             write_run(run)
         log = Log(
@@ -106,9 +112,8 @@ def train(
         if settings.bound is None and ":" in str(s.loss) and "box" in str(s.space) and not request.resumed:
             log.note(usual_start(s))
         lines, said = read_log(run.path) if here.first else [], False
-        if request.resumed:
-            for sentence in doubts(run.facts.get("own_code"), {"encoder": s.encoder, "loss": str(s.loss)}):
-                log.note(sentence)
+        for sentence in said_of_own:
+            log.note(sentence)
 
         # ---- Bookkeeping: a line of the log and a checkpoint, whenever one is due.
         for step, to_save in record_steps(
@@ -117,7 +122,7 @@ def train(
         ):  # fmt: skip
             rate = s.lr * rate_factor(s.schedule, s.steps, step.done - 1)
             figures = step.figures()
-            log.record(step.done, s.batch, {"lr": rate, **figures, **space_facts(work)})
+            log.record(step.done, s.batch, {"lr": rate, **figures, **learnt_facts(work)})
             lines.append({"step": step.done, **figures})
             # The loss of three views is another one than that of the best box.
             if work.box and s.views == 2 and not said and (reached := plateau(lines, work.box)):
@@ -148,7 +153,7 @@ def steps_of(work: Parts, first: int, here: Rank) -> Iterator[Step]:
         loss, codes = accumulated_backward(
             work.network,
             torch.cat(images),
-            partial(scaled_loss, work, latents),
+            partial(scaled_loss, work, latents, images),
             s.chunk or len(images) * s.batch,
             forward_context=partial(autocast, work.run.dtype, here.device),
         )
@@ -157,12 +162,15 @@ def steps_of(work: Parts, first: int, here: Rank) -> Iterator[Step]:
         loss = loss / work.scaler.get_scale()
         work.scaler.step(work.optimiser)
         work.scaler.update()
-        yield Step(step + 1, loss, latents[0], codes)
+        # A posterior's means are the codes.
+        yield Step(step + 1, loss, latents[0], codes[:, : work.model.space.dim])
 
 
-def scaled_loss(work: Parts, latents: tuple[Tensor, ...], codes: Tensor) -> Tensor:
+def scaled_loss(work: Parts, latents: tuple[Tensor, ...], images: tuple[Tensor, ...], codes: Tensor) -> Tensor:
     """Return the loss, scaled up if the gradients are fp16, in which small ones would vanish."""
-    scaled: Tensor = work.scaler.scale(work.objective(codes, latents))
+    # An autoencoder's target is what the encoder saw; the other losses compare codes with one another, or with latents.
+    target = torch.cat(images) if isinstance(work.objective, Autoencoder) else latents
+    scaled: Tensor = work.scaler.scale(work.objective(codes, target))
     return scaled
 
 
@@ -172,14 +180,16 @@ def endless(loader: Any) -> Iterator[Any]:
         yield from loader
 
 
-def space_facts(work: Parts) -> dict[str, Any]:
-    """Return the mean bound and radius of the output space, and the range of Λ̂, if there are any."""
+def learnt_facts(work: Parts) -> dict[str, Any]:
+    """Return the mean bound and radius of the output space, the range of Λ̂, and an autoencoder's terms, if any."""
     facts: dict[str, Any] = {}
     for part in work.model.space.modules():
         if isinstance(part, Box):
             facts["bound"] = round(float(part.widths().mean()), 5)
         elif isinstance(part, Sphere):
             facts["radius"] = round(float(part.radius), 5)
+    if isinstance(work.objective, Autoencoder):
+        facts |= work.objective.figures()
     if diagonals := [diagonal.detach() for diagonal in work.objective.diagonals()]:
         both = torch.cat(diagonals)
         facts |= {"precision_min": float(both.min()), "precision_max": float(both.max())}

@@ -1,12 +1,21 @@
 """Which dataset folder is meant: the only training set, its test set, and what must not be scored together."""
 
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from ident3d.errors import UserError
+from ident3d.latents.factors import Factors
 from ident3d.latents.worlds import read_world
-from ident3d.loaders.folders.folder import Description, differences, is_dataset, read_description
+from ident3d.loaders.folders.folder import is_dataset
+from ident3d.loaders.format.description import (
+    DATASET_FILE,
+    Description,
+    differences,
+    read_description,
+)
+from ident3d.loaders.format.latents_source import FULL_GRID
 from ident3d.loaders.stores.data_root import data_root
 from ident3d.training.images.run import Run
 
@@ -21,8 +30,8 @@ def split_of(description: Description) -> str:
 
 def datasets_below(root: Path) -> Iterator[tuple[Path, Description]]:
     """Yield the complete dataset folders at most two levels below the root, newest first, without broken ones."""
-    found = [path.parent for pattern in ("*/dataset.json", "*/*/dataset.json") for path in root.glob(pattern)]
-    for path in sorted(found, key=lambda folder: (folder / "dataset.json").stat().st_mtime, reverse=True):
+    found = [path.parent for above in ("*", "*/*") for path in root.glob(f"{above}/{DATASET_FILE}")]
+    for path in sorted(found, key=lambda folder: (folder / DATASET_FILE).stat().st_mtime, reverse=True):
         try:
             description = read_description(path)
         # A broken folder somewhere below the root must not keep anybody from training on a sound one.
@@ -50,13 +59,13 @@ def training_folder(
                 f"`ident3d train {found[0][0]}`."
             )
         return found[0]
-    description = finished(path)
+    description = read_finished(path)
     if split_of(description) == "test" and not allow_same:
         raise UserError(f"{path} is a test set; train on another folder, or say --allow-same.")
     return path, description
 
 
-def finished(path: Path) -> Description:
+def read_finished(path: Path) -> Description:
     """Return the description of a complete folder that holds images; raise UserError for any other folder."""
     if path.is_dir() and not is_dataset(path) and not any(path.iterdir()):
         raise UserError(f"{path} is empty: `ident3d render` or `ident3d import` makes a dataset.")
@@ -88,9 +97,9 @@ def held_out_folder(run: Run, root: Path | str | None) -> Path | None:
     return others[0] if others else None
 
 
-def fitting(run: Run, path: Path) -> Description:
+def read_fitting(run: Run, path: Path) -> Description:
     """Return the description of a complete folder, which must show the run's scene in its size or larger."""
-    description = finished(path)
+    description = read_finished(path)
     theirs, ours = description.settings, run.data["settings"]
     size, why = run.settings.size or run.data["size"], None
     # Other ranges or fixed latents may be scored, with a label. Another scene has other latents.
@@ -112,22 +121,36 @@ def name_of_latents(settings: dict[str, Any]) -> str:
     return str(settings["world"].get("scene") or ", ".join(read_world(settings["world"]).names))
 
 
-def otherness(trained: dict[str, Any], other: Description) -> str | None:
+def other_world(trained: dict[str, Any], other: Description) -> str | None:
     """Return in what images of another folder are of another world than a run was trained on; None if they are not."""
     alike = ("world", "material")
     found = differences({name: other.settings[name] for name in alike}, {name: trained[name] for name in alike})
     return "; ".join(found).replace("asked for", "in training") or None
 
 
-def overlaps(trained: dict[str, Any], other: Description) -> bool:
+def is_trained_on(trained: dict[str, Any], other: Description) -> bool:
     """Return whether a run was trained on images of this folder: the same latents of the same world."""
     return bool(
         trained["world"] == other.settings["world"]
-        and latents_of(trained["source"]) == latents_of(other.settings["source"])
+        and source_of_latents(trained["source"]) == source_of_latents(other.settings["source"])
         and trained["source"].get("kind") is not None
     )
 
 
-def latents_of(source: dict[str, Any]) -> object:
+def source_of_latents(source: dict[str, Any]) -> object:
     """Return what tells one source of latents from another: the digest of a file or import, else how they are drawn."""
-    return source.get("sha256") or source.get("images_sha256") or source.get("raw_latents_sha256") or source
+    digests = ("sha256", "images_sha256", "files_sha256", "raw_latents_sha256", "latents_sha256")
+    return next((source[name] for name in digests if source.get(name)), source)
+
+
+def is_in_training_grid(trained: dict[str, Any], count: int, other: Description) -> bool:
+    """Return whether a run was trained on `count` images, one of each combination of the same world's listed values.
+
+    Then it has seen every image of that world, whatever the split is called.
+    """
+    world = read_world(trained["world"])
+    values = [factor.values for factor in world.factors] if isinstance(world, Factors) else []
+    # Drawn images may be as many as the grid has, and leave some of it out.
+    whole = trained["source"].get("images", FULL_GRID) == FULL_GRID
+    is_full = bool(values) and prod(map(len, values)) == count and whole
+    return is_full and other_world(trained, other) is None

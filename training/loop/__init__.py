@@ -1,5 +1,5 @@
 """What every training loop is made of: devices, number formats, step rates, checkpoints, logs, stopping.
 
-Imported by every folder of training. It imports loaders/format and metrics.
-Start at `checkpoint`; `own_code` loads a researcher's own module.
+Imported by every folder of training. It imports loaders/format, loaders/stores and metrics.
+Start at `checkpoint`.
 """

@@ -28,11 +28,11 @@ class Rank:
 
     device: torch.device
     rank: int = 0
-    world: int = 1
+    world_size: int = 1
 
     @property
     def first(self) -> bool:
-        """Return whether this rank writes files and messages."""
+        """Whether this rank writes files and messages."""
         return self.rank == 0
 
 
@@ -77,14 +77,16 @@ def on_device(model: Model, device: torch.device) -> Model:
 
 
 @contextmanager
-def joined_ranks(device: str) -> Iterator[Rank]:
+def join_ranks(device: str) -> Iterator[Rank]:
     """Give this process's rank. Under torchrun, join the group of ranks, and leave it at the end."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
+    world_size = int(os.environ.get("WORLD_SIZE", "1"))
     # Some clusters set WORLD_SIZE for every process. Without its companions, torch would wait for ranks without end.
-    if world > 1 and any(name not in os.environ for name in ("RANK", "MASTER_ADDR", "MASTER_PORT")):
-        raise UserError(f"WORLD_SIZE is {world}, but this is no rank: start ranks with torchrun, or unset WORLD_SIZE.")
+    if world_size > 1 and any(name not in os.environ for name in ("RANK", "MASTER_ADDR", "MASTER_PORT")):
+        raise UserError(
+            f"WORLD_SIZE is {world_size}, but this is no rank: start ranks with torchrun, or unset WORLD_SIZE."
+        )
     chosen = device_of(device, int(os.environ.get("LOCAL_RANK", "0")))
-    if world == 1:
+    if world_size == 1:
         yield Rank(chosen)
         return
     if chosen.type == "cuda":
@@ -94,13 +96,13 @@ def joined_ranks(device: str) -> Iterator[Rank]:
     if joined:
         dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
     try:
-        yield Rank(chosen, dist.get_rank(), world)
+        yield Rank(chosen, dist.get_rank(), world_size)
     finally:
         if joined:
             dist.destroy_process_group()
 
 
-def agreed(choice: int, device: torch.device) -> int:
+def agree(choice: int, device: torch.device) -> int:
     """Return the first rank's choice, on every rank."""
     if not (dist.is_available() and dist.is_initialized()):
         return choice
@@ -116,7 +118,7 @@ def rank() -> int:
 
 
 def circumstances(device: torch.device) -> dict[str, Any]:
-    """When, where, and with which versions a run was made."""
+    """Return when, where, and with which versions a run was made."""
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "host": platform.node(),

@@ -15,7 +15,7 @@ from ident3d.errors import UserError
 from ident3d.loaders.format.files import write_atomically
 from ident3d.metrics import linear_r2, mcc
 from ident3d.progress import progress_bar
-from ident3d.training.loop.log_file import LOG_FILE, read_log
+from ident3d.training.loop.log_file import BY_LATENT, LOG_FILE, read_log
 
 # A user's own function, called with each line of the log.
 OnLog: TypeAlias = Callable[[dict[str, Any]], object]
@@ -84,12 +84,18 @@ def board(folder: Path) -> Any:
     return SummaryWriter(str(folder / "tensorboard"))
 
 
-def batch_scores(latents: Tensor, codes: Tensor) -> dict[str, float | None]:
-    """Return R² and MCC of a batch's codes; None if too few rows, or no latent that varies, give them a meaning."""
+def batch_scores(latents: Tensor, codes: Tensor) -> dict[str, Any]:
+    """Return R² and MCC of a batch's codes, and R² of each latent.
+
+    They are None if too few rows, or no latent that varies, give them a meaning.
+    """
     z, h = latents.detach().double().cpu().numpy(), codes.detach().double().cpu().numpy()
     if len(z) <= 3 * h.shape[1] or not (z != z[:1]).any() or not torch.isfinite(codes).all():
-        return {"r2": None, "mcc": None}
-    return {"r2": round(float(linear_r2(z, h)), 5), "mcc": round(float(mcc(z, h)), 5)}
+        return {"r2": None, "mcc": None, BY_LATENT: None}
+    found = linear_r2(z, h)
+    # JSON has no number for a latent that is constant in this batch.
+    by_latent = [round(float(value), 4) if math.isfinite(value) else None for value in found.per_latent]
+    return {"r2": round(float(found), 5), "mcc": round(float(mcc(z, h)), 5), BY_LATENT: by_latent}
 
 
 def check_finite(loss: float, step: int, last_saved: int) -> None:
@@ -97,10 +103,13 @@ def check_finite(loss: float, step: int, last_saved: int) -> None:
     if math.isfinite(loss):
         return
     kept = f"the checkpoint of step {last_saved:,} is intact" if last_saved else "no checkpoint was written yet"
-    raise UserError(f"The loss is {loss} by step {step:,}; {kept}. Try a lower --lr, a higher --tau, or --dtype fp32.")
+    raise UserError(
+        f"The loss is {loss} by step {step:,}; {kept}. Try a lower --lr, a higher --tau (of "
+        "a loss that has one), or --dtype fp32."
+    )
 
 
-def collapsed(codes: Tensor) -> bool:
+def has_collapsed(codes: Tensor) -> bool:
     """Return whether all codes of a batch are the same but for rounding."""
     codes = codes.detach().float()
     return len(codes) > 1 and bool(codes.std(0).max() <= COLLAPSED * codes.abs().max())

@@ -8,6 +8,8 @@ from ident3d.loaders.format.files import parse_json
 
 LOG_FILE: Final = "metrics.jsonl"
 LARGEST_FIGURE: Final = 1e300
+# The list of R² of each latent in a line.
+BY_LATENT: Final = "r2_by_latent"
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:

@@ -1,13 +1,13 @@
 """What follows a step in every training loop: checks, a line of the log, a checkpoint, and the end of a stopped run."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from ident3d.errors import UserError
 from ident3d.loaders.stores.lease import Lease
-from ident3d.training.loop.log import Log, batch_scores, check_finite, collapsed
+from ident3d.training.loop.log import Log, batch_scores, check_finite, has_collapsed
 
 
 class Step(NamedTuple):
@@ -18,7 +18,7 @@ class Step(NamedTuple):
     latents: Tensor
     codes: Tensor
 
-    def figures(self) -> dict[str, float | None]:
+    def figures(self) -> dict[str, Any]:
         """Return the loss and the scores of the batch, for the log."""
         return {"loss": float(self.loss), **batch_scores(self.latents, self.codes[: len(self.latents)])}
 
@@ -48,7 +48,7 @@ def record_steps(
             if lease:
                 lease.check()
             check_finite(float(step.loss), done, saved)
-            if collapsed(step.codes) and not noted:
+            if has_collapsed(step.codes) and not noted:
                 noted = True
                 log.note(f"By step {done:,} all codes are the same: the encoder has collapsed.")
             yield step, to_save

@@ -12,7 +12,13 @@ from ident3d.loaders.format.files import new_folder, read_json, remove_partial_f
 from ident3d.loaders.stores.lease import Lease, lease
 
 RUN_FILE: Final = "run.json"
+EVALUATION_FILE: Final = "evaluation.json"
 FORMAT_VERSION: Final = 1
+# What a run was trained on, as run.json names it.
+IMAGES_RUN: Final = "ident3d-run"
+MIXING_RUN: Final = "ident3d-mixing"
+# Columns by which runs are listed and compared, and the scores of images that stand there.
+HEADLINE: Final = {"R²": "linear_r2_held_out", "MCC": "mcc_pearson"}
 # A folder's name has at most 255 bytes.
 LONGEST_PART: Final = 48
 
@@ -24,7 +30,7 @@ OLD_DEFAULTS: Final = {"negatives": "batch", "bound": 1.0}
 
 
 @contextmanager
-def held_folder(folder: Path, *, first: bool = True) -> Iterator[Lease | None]:
+def hold_folder(folder: Path, *, first: bool = True) -> Iterator[Lease | None]:
     """Make a run's folder and hold its lease, on the first rank alone. Raise UserError if it cannot be written."""
     with new_folder(folder), lease(folder) if first else nullcontext() as held:
         # A run that was killed while it saved leaves a partial file. The lease's holder alone may delete it.

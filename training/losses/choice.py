@@ -9,12 +9,26 @@ from types import UnionType
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 from ident3d.errors import UserError, check_known, unknown
-from ident3d.training.loop.own_object import OwnOr
+from ident3d.training.own.own_object import OwnOr
 
 LOSSES: Final = ("infonce", "delta", "simclr", "au", "aninfonce", "mse")
+# Losses of autoencoders, for images alone, and the weights that each has: β, γ and the rate of a Laplace distribution.
+# SlowVAE's and β-VAE's are those of SlowVAE's paper; Ada-GVAE's chose its β among 1, 2, 4, 6, 8 and 16.
+VARIATIONAL: Final[dict[str, dict[str, float]]] = {
+    "slowvae": {"beta": 1.0, "gamma": 10.0, "laplace_rate": 6.0},
+    "betavae": {"beta": 8.0},
+    "adagvae": {"beta": 1.0},
+}
+# Permutation contrastive learning, for images alone.
+PERMUTATION: Final = "pcl"
+# TriCL in its paper's form and in that of its code, for mixed latents alone.
+TRICL: Final = ("tricl", "tricl-released")
 WITH_POWER: Final = ("delta", "au")
-WITH_TEMPERATURE: Final = ("infonce", "delta", "simclr")
+WITH_TEMPERATURE: Final = ("infonce", "delta", "simclr", *TRICL)
 ALPHA: Final = 0.5
+
+# The width of the images that decoders give.
+DECODED_SIZE: Final = 64
 
 # Whose codes an anchor is compared with: all anchors of the batch but itself, as in the papers' formula, or all,
 # itself among them, as in the public code.
@@ -25,15 +39,15 @@ WITH_HARD: Final = ("aninfonce", "infonce", "delta")
 
 # Numbers of either trainer's settings, by what they must be. Each trainer has most of them.
 AT_LEAST_ONE: Final = ("batch", "steps", "chunk", "dim", "hard_count")
-POSITIVE: Final = (
-    "lr", "space_lr", "lambda_lr", "sigma", "cond_p", "marginal_sigma", "tau", "bound", "radius",
+ABOVE_ZERO: Final = (
+    "lr", "space_lr", "lambda_lr", "sigma", "cond_p", "marginal_sigma", "tau", "bound", "radius", "laplace_rate",
 )  # fmt: skip
-NOT_NEGATIVE: Final = ("kappa", "marginal_kappa")
+NOT_NEGATIVE: Final = ("kappa", "marginal_kappa", "beta", "gamma", "hard_after")
 
 
 Settings = TypeVar("Settings")
 # What a field of settings may hold, in words.
-KINDS: Final = {
+SETTING_KINDS: Final = {
     int: "a whole number",
     float: "a number",
     bool: "True or False",
@@ -58,7 +72,7 @@ def checked(kind: type[Settings]) -> type[Settings]:
         for name, hint in hints().items():
             value = getattr(self, name)
             if not fits(value, hint):
-                wanted = " or ".join(KINDS[each] for each in choices(hint))
+                wanted = " or ".join(SETTING_KINDS[each] for each in choices(hint))
                 raise UserError(f"{name} of {kind.__name__} is {wanted}, not {value!r}.")
 
     kind.__init__ = init  # type: ignore[method-assign]
@@ -85,14 +99,26 @@ def fits(value: object, hint: Any) -> bool:
 
 
 def check_loss(
-    loss: str, space: str, *, supervised: bool, model_p: float | None, tau: float, alpha: float, negatives: str | None
+    loss: str,
+    space: str,
+    *,
+    supervised: bool,
+    model_p: float | None,
+    tau: float,
+    alpha: float,
+    negatives: str | None,
+    others: Collection[str] = (),
 ) -> None:
-    """Raise UserError if the loss does not exist, does not fit the output space, or takes no such number."""
+    """Raise UserError if the loss does not exist, does not fit the output space, or takes no such number.
+
+    Besides those of both trainers, a trainer may have `others`.
+    """
     # A user's own loss may be anything: it is called first when the parts are built.
     is_own = ":" in loss
     # mse is what --supervised takes, so it is no choice to offer.
-    if not is_own and loss not in LOSSES:
-        raise unknown("loss", loss, [*(name for name in LOSSES if name != "mse"), "package.module:name"])
+    known = (*LOSSES, *others)
+    if not is_own and loss not in known:
+        raise unknown("loss", loss, [*(name for name in known if name != "mse"), "package.module:name"])
     if negatives is not None:
         check_known("set of negatives", negatives, NEGATIVES)
     if (loss == "mse") != supervised and not is_own:
@@ -109,6 +135,30 @@ def check_loss(
     ):
         if is_given and loss not in losses:
             raise UserError(f"{option} is for --loss {', '.join(losses)}, not for {loss}.")
+
+
+def check_variational(
+    loss: str, space: str, size: int, given: dict[str, float | None], *, two: bool, any_size: bool = False
+) -> None:
+    """Raise UserError if a loss is given weights that it has not, or an autoencoder what it cannot take.
+
+    `any_size` says that its decoder makes images of any size.
+    """
+    for name, value in given.items():
+        losses = [loss for loss, weights in VARIATIONAL.items() if name in weights]
+        if value is not None and loss not in losses:
+            raise UserError(f"--{name.replace('_', '-')} is for --loss {', '.join(losses)}, not for {loss}.")
+    if loss not in VARIATIONAL:
+        return
+    if space != "unbounded":
+        raise UserError(f"The codes of --loss {loss} are the means of normal distributions: take --space unbounded.")
+    if size != DECODED_SIZE and not any_size:
+        raise UserError(
+            f"--loss {loss} decodes images of {DECODED_SIZE} pixels, not {size}: take --size {DECODED_SIZE}, of images "
+            "that are as large or larger, or an --encoder of hidden widths, such as 512x2."
+        )
+    if two:
+        raise UserError(f"Two --lambda give each anchor two positives; that does not go with --loss {loss}.")
 
 
 def power_of(loss: str, model_p: float | None) -> float | None:
@@ -128,7 +178,7 @@ def check_ranges(settings: object, *, supervised: bool, unused: Container[str] =
     """
     for names, least, is_open, wanted in (
         (AT_LEAST_ONE, 1, False, "at least 1"),
-        (POSITIVE, 0, True, "a number above 0"),
+        (ABOVE_ZERO, 0, True, "a number above 0"),
         (NOT_NEGATIVE, 0, False, "a number of at least 0"),
         (("model_p",), 1, False, "a number of at least 1"),
     ):
@@ -141,7 +191,7 @@ def check_ranges(settings: object, *, supervised: bool, unused: Container[str] =
         raise UserError(f"--alpha is a share from 0 to 1, not {alpha:g}.")
     if batch < 2 and not supervised:
         raise UserError(f"--batch is at least 2 pairs, not {batch}: the others are the negatives.")
-    check_seed(seed)
+    check_run_seed(seed)
 
 
 def shown_settings(settings: Any) -> str:
@@ -158,10 +208,10 @@ def check_seeds(seeds: Sequence[int]) -> None:
     if len(set(seeds)) < len(seeds):
         raise UserError("--seeds names a seed twice.")
     for seed in seeds:
-        check_seed(seed)
+        check_run_seed(seed)
 
 
-def check_seed(seed: int) -> None:
+def check_run_seed(seed: int) -> None:
     """Raise UserError if the seed is not a whole number that fits into 63 bits."""
     if not 0 <= seed < 2**63:
         raise UserError(f"--seed is a whole number from 0 to 2**63 - 1, not {seed}.")

@@ -10,7 +10,6 @@ float32 or wider.
 """
 
 from collections.abc import Callable, Sequence
-from math import inf, log
 
 import torch
 from torch import Tensor
@@ -18,7 +17,7 @@ from torch.nn.functional import normalize as unit
 
 from ident3d.errors import UserError
 from ident3d.training.loop.dtype import wide
-from ident3d.training.losses.inputs import Pair, check_codes, check_shape, own_rows, two_views
+from ident3d.training.losses.inputs import Pair, check_codes, check_power, check_shape, own_rows, two_views
 from ident3d.training.losses.log_sum import log_sum_dot, log_sum_power
 from ident3d.training.losses.similarities import inner, minus_power
 
@@ -103,7 +102,7 @@ def delta_contrastive(
     check_codes(anchors, positives, negatives)
     negatives = anchors if negatives is None else negatives
     # |x/τ^(1/p)|^p = |x|^p/τ: the temperature becomes a unit of length, and costs no pass over the similarities.
-    scale = _temperature(tau) ** (-1 / _power(p))
+    scale = _temperature(tau) ** (-1 / check_power(p))
     anchors, positives, negatives = (wide(x) * scale for x in (anchors, positives, negatives))
     skip = None if first_row is None else own_rows(anchors, negatives, first_row)
     log_sum = log_sum_power(anchors, negatives, p, skip=skip)
@@ -151,82 +150,6 @@ def two_view_info_nce(
     rows = own_rows(anchors, theirs[: len(theirs) // 2], first_row)
     itself = torch.cat([rows, len(theirs) // 2 + rows])
     return log_sum_dot(ours, theirs, skip=itself) - inner(ours, theirs[itself.roll(len(anchors))])
-
-
-def alignment(anchors: Tensor, positives: Tensor, *, p: float = 2.0) -> Tensor:
-    """Return Σ_k |z_k - z̃_k|^p: how far apart the codes of a pair are.
-
-    Args:
-        anchors: Codes z (B, d).
-        positives: Codes z̃ (B, d).
-        p: The power, at least 1.
-
-    Returns:
-        One value per anchor (B,).
-
-    Example:
-        >>> import torch
-        >>> from ident3d.losses import alignment
-        >>> alignment(torch.tensor([[0.0, 1.0]]), torch.tensor([[3.0, -1.0]]))
-        tensor([13.])
-    """
-    check_codes(anchors, positives)
-    return -minus_power(anchors, positives, _power(p))
-
-
-def uniformity(anchors: Tensor, negatives: Tensor | None = None, *, p: float = 2.0) -> Tensor:
-    """Return log (1/N) Σ_j exp -Σ_k |z_k - z_jk⁻|^p: how crowded the place of an anchor's code is.
-
-    Args:
-        anchors: Codes z (B, d).
-        negatives: Codes z⁻ (N, d); by default the anchors.
-        p: The power, at least 1.
-
-    Returns:
-        One value per anchor (B,); 0 if all codes are equal, lower if they are spread out.
-
-    Example:
-        >>> import torch
-        >>> from ident3d.losses import uniformity
-        >>> uniformity(torch.tensor([[0.0], [0.0], [9.0]]))
-        tensor([-0.4055, -0.4055, -1.0986])
-    """
-    check_codes(anchors, None, negatives)
-    negatives = anchors if negatives is None else negatives
-    return log_sum_power(anchors, negatives, _power(p)) - log(len(negatives))
-
-
-def alignment_uniformity(
-    anchors: Tensor, positives: Tensor, negatives: Tensor | None = None, *, alpha: float = 0.5, p: float = 2.0
-) -> Tensor:
-    """Return L_AU(α, p): (1-α) alignment(z, z̃) + α uniformity(z, z⁻), on all coordinates.
-
-    The public code averages over anchors inside the logarithm and over negatives outside: the same if the negatives
-    are the anchors, else `uniformity(negatives, anchors)`.
-
-    Args:
-        anchors: Codes z (B, d).
-        positives: Codes z̃ (B, d); row i is the positive of anchor i.
-        negatives: Codes z⁻ (N, d); by default the anchors.
-        alpha: The share α of uniformity, between 0 and 1.
-        p: The power of both terms, at least 1.
-
-    Returns:
-        One value per anchor (B,).
-
-    Reference: Wang and Isola, "Understanding Contrastive Representation Learning through Alignment and Uniformity on
-    the Hypersphere", ICML 2020.
-
-    Example:
-        >>> import torch
-        >>> from ident3d.losses import alignment_uniformity
-        >>> z = torch.tensor([[0.0], [2.0]])
-        >>> alignment_uniformity(z, z + 0.5, alpha=0.25)
-        tensor([0.0188, 0.0188])
-    """
-    if not 0 <= alpha <= 1:
-        raise UserError(f"alpha shares out alignment and uniformity; it lies between 0 and 1, not at {alpha:g}.")
-    return (1 - alpha) * alignment(anchors, positives, p=p) + alpha * uniformity(anchors, negatives, p=p)
 
 
 def hard_negatives(
@@ -309,9 +232,3 @@ def _temperature(tau: Temperature) -> Temperature:
     if isinstance(tau, float | int) and not tau > 0:
         raise UserError(f"A temperature tau is above 0, not {tau:g}.")
     return tau
-
-
-def _power(p: float) -> float:
-    if not 1 <= p < inf:
-        raise UserError(f"The power p of a loss is a number of at least 1, not {p:g}.")
-    return p

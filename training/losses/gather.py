@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 
-def distributed() -> bool:
+def is_distributed() -> bool:
     """Return whether this process is one of several ranks."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
@@ -39,7 +39,7 @@ def gather(codes: Tensor) -> Tensor:
         >>> gather(torch.zeros(8, 5)).shape  # outside torch.distributed
         torch.Size([8, 5])
     """
-    if not distributed():
+    if not is_distributed():
         return codes
     result: Tensor = _Gather.apply(codes)  # type: ignore[no-untyped-call]
     return result
@@ -60,12 +60,12 @@ def first_row(codes: Tensor) -> int:
         >>> first_row(torch.zeros(8, 5))
         0
     """
-    return dist.get_rank() * len(codes) if distributed() else 0
+    return dist.get_rank() * len(codes) if is_distributed() else 0
 
 
 def average_gradients(parameters: Iterable[Tensor]) -> None:
     """Replace gradients by their mean over ranks, for a loss's parameters, unknown to DistributedDataParallel."""
-    if not distributed():
+    if not is_distributed():
         return
     for parameter in parameters:
         if parameter.requires_grad:

@@ -1,5 +1,7 @@
 """What a loss accepts: tensors with one row per sample, whose shapes fit as they are."""
 
+from math import inf
+
 import torch
 from torch import Tensor
 
@@ -44,3 +46,10 @@ def own_rows(anchors: Tensor, negatives: Tensor, first_row: int) -> Tensor:
             f"{len(anchors)} anchors that begin at first_row={first_row} do not fit into {len(negatives)} negatives."
         )
     return first_row + torch.arange(len(anchors), device=anchors.device)
+
+
+def check_power(p: float) -> float:
+    """Return the power p of a loss; raise a UserError unless it is a number of at least 1."""
+    if not 1 <= p < inf:
+        raise UserError(f"The power p of a loss is a number of at least 1, not {p:g}.")
+    return p

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ident3d.latents.distributions.special import Float64
+from ident3d.latents.exact.arithmetic import Float64
 
 
 def blocks(truth: Sequence[float], values: Sequence[float]) -> list[list[float]]:
@@ -41,11 +41,11 @@ def beside_lambda(lambdas: Sequence[Sequence[float]], facts: Mapping[str, Any]) 
     for process, ours in enumerate(facts.get("precision", [])):
         truth, best = lambdas[process], facts["minimum"]["precision"][process] if "minimum" in facts else None
         stretched = facts["stretched"][process] if facts.get("stretched") else None
-        first, second, third, last = (shown(truth, values) for values in (truth, best, stretched, ours))
+        first, second, third, last = (mean_of_blocks(truth, values) for values in (truth, best, stretched, ours))
         lines.append((first, second, third, last))
     return lines
 
 
-def shown(truth: Sequence[float], values: Sequence[float] | None) -> str:
+def mean_of_blocks(truth: Sequence[float], values: Sequence[float] | None) -> str:
     """Return the mean of each block of equal Λ, or a dash if there are no values."""
     return "–" if values is None else ", ".join(f"{mean(block):.4g}" for block in blocks(truth, values))

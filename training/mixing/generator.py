@@ -15,7 +15,9 @@ from torch.nn.functional import leaky_relu
 
 from ident3d.errors import UserError
 from ident3d.latents.exact.arithmetic import Float64
-from ident3d.training.loop.own_code import own_module
+from ident3d.training.mixing.decoded import decoder_named
+from ident3d.training.mixing.settings import DECODER
+from ident3d.training.own.own_code import own_module
 
 SLOPE = 0.2
 LAYERS = 3
@@ -76,21 +78,22 @@ def new_mixing(dim: int, *, layers: int = LAYERS, seed: int = 0) -> Mixing:
     # The threshold has a generator of its own: it belongs to the dimension, and every seed shares it.
     generator = np.random.default_rng([seed, dim])
     threshold = best_condition(dim)
-    return Mixing(torch.tensor(np.stack([well_conditioned(dim, threshold, generator) for _ in range(layers)])).float())
+    weights = [draw_well_conditioned(dim, threshold, generator) for _ in range(layers)]
+    return Mixing(torch.tensor(np.stack(weights)).float())
 
 
 @lru_cache
 def best_condition(dim: int) -> float:
     """Return the smallest condition number among 25,000 draws."""
     generator = np.random.default_rng(dim)
-    return min(float(np.linalg.cond(drawn).min()) for drawn in blocks_drawn(DRAWS, dim, generator))
+    return min(float(np.linalg.cond(drawn).min()) for drawn in draw_blocks(DRAWS, dim, generator))
 
 
-def well_conditioned(dim: int, threshold: float, generator: np.random.Generator) -> Float64:
+def draw_well_conditioned(dim: int, threshold: float, generator: np.random.Generator) -> Float64:
     """Return the first draw whose condition number is at most the threshold, or else the best of many."""
-    best: Float64 = columns_drawn(1, dim, generator)[0]
+    best: Float64 = draw_columns(1, dim, generator)[0]
     least = np.inf
-    for drawn in blocks_drawn(MOST_DRAWS, dim, generator):
+    for drawn in draw_blocks(MOST_DRAWS, dim, generator):
         condition = np.linalg.cond(drawn)
         if (enough := condition <= threshold).any():
             best = drawn[enough.argmax()]
@@ -100,30 +103,36 @@ def well_conditioned(dim: int, threshold: float, generator: np.random.Generator)
     return best
 
 
-def blocks_drawn(count: int, dim: int, generator: np.random.Generator) -> Iterator[Float64]:
+def draw_blocks(count: int, dim: int, generator: np.random.Generator) -> Iterator[Float64]:
     """Yield `count` matrices, as many at once as take 64 MB."""
     at_once = min(5_000, 2**23 // dim**2)
     for first in range(0, count, at_once):
-        yield columns_drawn(min(at_once, count - first), dim, generator)
+        yield draw_columns(min(at_once, count - first), dim, generator)
 
 
-def columns_drawn(count: int, dim: int, generator: np.random.Generator) -> Float64:
+def draw_columns(count: int, dim: int, generator: np.random.Generator) -> Float64:
     """Return `count` matrices (dim, dim), uniform in (-1, 1), each column divided by its length."""
     drawn = generator.uniform(-1, 1, (count, dim, dim))
     return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
 
 
 def mixing_named(name: str, dim: int, *, seed: int = 0) -> nn.Module:
-    """Return a mixing by name: "papers" (three layers), "papers:5" (five), or a user's own as "package.module:name".
+    """Return a mixing by name: "papers" (three layers), "papers:5" (five), "decoder:RUN", or a user's own.
+
+    decoder:RUN is the decoder of an autoencoder's run, and a user's own is named package.module:name.
 
     A user's own is an nn.Module, or a class or function that is called with the number of latents and makes one. It
     maps (B, d) to (B, any). The global minimum is estimated from the latents, so it needs no inverse.
     """
     kind, _, layers = name.partition(":")
+    if name.startswith(DECODER):
+        return decoder_named(name, dim).eval().requires_grad_(False)
     if kind == "papers" and (layers.isdecimal() or name == kind):
         return new_mixing(dim, layers=int(layers or LAYERS), seed=seed)
     if ":" not in name:
-        raise UserError(f"There is no mixing {name!r}; take papers, papers:5 for five layers, or package.module:name.")
+        raise UserError(
+            f"There is no mixing {name!r}; take papers, papers:5 for five layers, decoder:RUN, or package.module:name."
+        )
     # A user's own mixing draws its weights from the global generator. It is data and is never trained.
     torch.manual_seed(seed)
     made = own_module("mixing", name, latents=dim)

@@ -17,6 +17,8 @@ from ident3d.training.mixing.settings import MixingSettings
 
 # Adam's steps and rate for the best scale and Λ̂, and the fresh batches that the loss is then averaged over
 STEPS, RATE, BATCHES = 300, 5e-2, 20
+# Multiples of Λ⁺ - Λ⁻ at which the loss of hard negatives is shown
+FACTORS = (0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.7, 2.0, 2.5, 3.0)
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ class Positive(nn.Module):
 def global_minimum(s: MixingSettings, steps: int = STEPS) -> Minimum:
     """Return the loss at f = g⁻¹ with the best scale c and the best Λ̂, by Adam on fresh batches of complete settings.
 
-    The batch counts: every anchor is among its own negatives, which matters the more the fewer they are. Codes on a
-    sphere are the latents of a sphere at the model's radius; in a box or without bounds one scale is free.
+    The batch counts, most of all if an anchor is among its own negatives: the fewer these are, the more it weighs.
+    Codes on a sphere are the latents of a sphere at the model's radius; in a box or without bounds one scale is free.
     """
     if s.space == "sphere" and s.latent_space != "sphere":
         raise UserError(f"Latents of the {s.latent_space} are no codes of a sphere: there is no f = g⁻¹.")
@@ -61,7 +63,7 @@ def global_minimum(s: MixingSettings, steps: int = STEPS) -> Minimum:
     # Before Λ̂ moves: it starts at the truth.
     at_lambda = mean(batch_losses(s, loss, scale)) if len(diagonals) else None
     minimise(s, loss, scale, [*diagonals, *([] if s.space == "sphere" or s.supervised else [scale])], steps)
-    values, found = batch_losses(s, loss, scale), listed(diagonals)
+    values, found = batch_losses(s, loss, scale), as_lists(diagonals)
     # A steep p, or a user's own loss, may have none.
     if not all(isfinite(value) for value in values):
         raise NoMinimum("The loss has no minimum over the scale of f = g⁻¹ that could be found: it ends at no number.")
@@ -80,7 +82,17 @@ def stretched_precision(s: MixingSettings, steps: int = STEPS) -> list[list[floa
     loss, scales = MixingLoss(s), Positive([1.0] * s.dim)
     diagonals = fixed_diagonals(s, loss)
     minimise(s, loss, scales, [*diagonals, scales], steps)
-    return listed(diagonals)
+    return as_lists(diagonals)
+
+
+def loss_by_lambda(s: MixingSettings) -> list[tuple[float, float]]:
+    """Return points (mean Λ̂, loss) at f = g⁻¹ for multiples Λ̂ of Λ⁺ - Λ⁻, all on the same batches."""
+    loss, scale, found = MixingLoss(s), Positive([1.0]), []
+    truth = [a - b for a, b in zip(s.lambdas[0], s.hard, strict=True)]
+    for factor in FACTORS:
+        loss.first.precision = Positive([factor * value for value in truth])
+        found.append((factor * mean(truth), mean(batch_losses(s, loss, scale))))
+    return found
 
 
 def minimise(s: MixingSettings, loss: MixingLoss, scale: Positive, trained: Sequence[nn.Module], steps: int) -> None:
@@ -109,7 +121,7 @@ def loss_at(s: MixingSettings, loss: MixingLoss, scale: Positive, stream: Stream
     return value
 
 
-def listed(diagonals: nn.ModuleList) -> list[list[float]]:
+def as_lists(diagonals: nn.ModuleList) -> list[list[float]]:
     return [member().detach().tolist() for member in diagonals]
 
 

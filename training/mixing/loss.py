@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from functools import partial
 
+import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize as unit
 
+from ident3d.training.losses.aninfonce import an_info_nce
 from ident3d.training.losses.contrastive import ensemble, hard_negatives
 from ident3d.training.losses.objective import Objective, of_pair
 from ident3d.training.mixing.settings import MixingSettings
@@ -29,15 +32,33 @@ class MixingLoss(nn.Module):
         if s.supervised:
             value: Tensor = self.members[0](codes[0], latents)
             return value
-        # Every anchor has hard negatives of its own, one after another in the sampler's order.
-        if s.hard:
+        # Every anchor has hard negatives of its own, one after another in the sampler's order. Without their codes it
+        # is the loss of before they come.
+        if s.hard and len(codes) > 2:
             z, z_tilde, negatives = codes
             own = negatives.reshape(len(z), s.hard_count, -1)
+            if s.hard_beside:
+                return self.beside_shared(z, z_tilde, own)
             return hard_negatives(z, z_tilde, own, self.first.similarity).mean()
         # The sampler gives z and z̃ of each process in turn.
         pairs = list(zip(codes[::2], codes[1::2], strict=True))
         losses = [partial(of_pair, member) for member in self.members]
         return ensemble(losses, pairs)
+
+    def beside_shared(self, z: Tensor, z_tilde: Tensor, own: Tensor) -> Tensor:
+        """Return the mean loss of anchors whose hard negatives (B, M, d) stand next to those that all share.
+
+        AnInfoNCE's second views are anchors as well, and keep their ordinary negatives.
+        """
+        first = self.first
+        if first.precision is None:
+            return hard_negatives(z, z_tilde, own, first.similarity, first.log_sum(z)).mean()
+        ordinary = an_info_nce(z, z_tilde, first.precision(), normalize=first.on_sphere)
+        if first.on_sphere:
+            z, z_tilde, own = (unit(codes, dim=-1) for codes in (z, z_tilde, own))
+        # Each value is a log-sum less s(z, z̃), and so is the part of the hard negatives.
+        apart = first.similarity(z[:, None], own).logsumexp(1) - first.similarity(z, z_tilde)
+        return torch.cat([torch.logaddexp(ordinary[: len(z)], apart), ordinary[len(z) :]]).mean()
 
     @property
     def first(self) -> Objective:

@@ -7,12 +7,12 @@ from ident3d.errors import UserError, check_known, unknown
 from ident3d.latents.distributions.by_name import Marginal, conditional, marginal
 from ident3d.latents.distributions.conditionals import Conditional
 from ident3d.latents.distributions.spaces import Box, Part, Sphere, Unbounded
-from ident3d.training.encoders.choice import PAPERS, SPACES, widths
-from ident3d.training.loop.own_object import OwnOr
+from ident3d.training.encoders.choice import PAPERS, SPACES, hidden_widths
 from ident3d.training.loop.run_folder import with_new_names
 from ident3d.training.loop.steps import SCHEDULES
 from ident3d.training.losses.choice import (
     ALPHA,
+    TRICL,
     check_hard,
     check_loss,
     check_ranges,
@@ -22,12 +22,15 @@ from ident3d.training.losses.choice import (
     spread_out,
     usual_negatives,
 )
+from ident3d.training.own.own_object import OwnOr
 
 # Distributions along a line, on each latent by itself.
 LINE: Final = ("normal", "laplace", "gennorm")
 MARGINALS: Final = {"box": ("uniform", *LINE), "sphere": ("uniform", *LINE, "vmf"), "unbounded": LINE}
 CONDITIONALS: Final = {"box": LINE, "sphere": (*LINE, "vmf", "rejected_normal"), "unbounded": LINE}
 DTYPES: Final = ("fp32", "bf16")
+# What stands before the folder of an autoencoder's run whose decoder is the mixing.
+DECODER: Final = "decoder:"
 
 
 @checked
@@ -37,6 +40,7 @@ class MixingSettings:
 
     `loss`, `mixing` and `encoder` take a user's own function, class or module as well as a name.
     `lambdas` holds one precision Λ per process that draws pairs; with several, one encoder learns from all.
+    Hard negatives come after `hard_after` steps, instead of the batch's other anchors or, with `hard_beside`, to them.
 
     Example:
         >>> from ident3d import MixingSettings
@@ -56,6 +60,8 @@ class MixingSettings:
     lambdas: tuple[tuple[float, ...], ...] = ()
     hard: tuple[float, ...] = ()
     hard_count: int = 8
+    hard_beside: bool = False
+    hard_after: int = 0
     space: str | None = None
     loss: OwnOr[str | None] = OwnOr(None)
     model_p: float | None = None
@@ -104,12 +110,17 @@ def with_defaults(settings: MixingSettings) -> MixingSettings:
     check_known("number format", s.dtype, DTYPES)
     # A name that cannot be read is refused here, before anything is drawn.
     if ":" not in s.encoder:
-        widths(s.encoder, s.dim)
+        hidden_widths(s.encoder, s.dim)
     s = with_distributions(s)
+    if s.mixing.startswith(DECODER) and s.latent_space != "sphere":
+        raise UserError(f"--mixing {s.mixing} takes latents of a sphere: --latent-space sphere, or a --lambda.")
     space = s.space or ("unbounded" if s.supervised else str(s.latent_space))
     check_known("output space", space, SPACES)
     loss = s.loss or usual_loss(s, space)
-    check_loss(loss, space, supervised=s.supervised, model_p=s.model_p, tau=s.tau, alpha=s.alpha, negatives=s.negatives)
+    check_loss(
+        loss, space, supervised=s.supervised, model_p=s.model_p, tau=s.tau, alpha=s.alpha, negatives=s.negatives,
+        others=TRICL,
+    )  # fmt: skip
     check_lambdas(s, loss)
     s = replace(
         s,
@@ -137,10 +148,10 @@ def with_distributions(s: MixingSettings) -> MixingSettings:
         lambdas=tuple(spread_out("lambda", values, s.dim) for values in s.lambdas),
         hard=spread_out("hard-lambda", s.hard, s.dim) if s.hard else (),
     )
-    fits("marginal", s.marginal, space, MARGINALS)
+    check_distribution("marginal", s.marginal, space, MARGINALS)
     if s.lambdas and space != "sphere":
         raise UserError(f"--lambda draws pairs on the sphere: leave --latent-space {space} away, or --lambda.")
-    fits("conditional", s.cond, space, CONDITIONALS)
+    check_distribution("conditional", s.cond, space, CONDITIONALS)
     if (s.cond == "rejected_normal") != bool(s.lambdas):
         raise UserError("--lambda and --cond rejected_normal belong together.")
     if s.hard and len(s.lambdas) != 1:
@@ -163,6 +174,8 @@ def check_lambdas(s: MixingSettings, loss: str) -> None:
     """Raise UserError if the loss cannot use --lambda and --hard-lambda."""
     if loss == "aninfonce" and not s.lambdas:
         raise UserError("--loss aninfonce learns the Λ that --lambda draws pairs with; give one.")
+    if loss in TRICL and not (s.lambdas and (s.space or s.latent_space) == "sphere"):
+        raise UserError(f"--loss {loss} weighs directions: take --space sphere and pairs of a --lambda.")
     if not s.hard:
         return
     check_hard(loss, s.lambdas[0], s.hard)
@@ -179,6 +192,8 @@ def check_used(s: MixingSettings) -> None:
         ("marginal_sigma", s.marginal in LINE, "--marginal normal, laplace or gennorm"),
         ("marginal_kappa", s.marginal == "vmf", "--marginal vmf"),
         ("hard_count", bool(s.hard), "--hard-lambda"),
+        ("hard_beside", bool(s.hard), "--hard-lambda"),
+        ("hard_after", bool(s.hard), "--hard-lambda"),
         ("radius", s.space == "sphere", "--space sphere"),
     ):
         if not used and getattr(s, name) != getattr(MixingSettings, name):
@@ -188,7 +203,7 @@ def check_used(s: MixingSettings) -> None:
             )
 
 
-def fits(kind: str, name: str | None, space: str, known: dict[str, tuple[str, ...]]) -> None:
+def check_distribution(kind: str, name: str | None, space: str, known: dict[str, tuple[str, ...]]) -> None:
     """Raise UserError for a distribution that does not exist, or not on this space."""
     # A name of another space gets another sentence than a typing mistake.
     if name not in {any_name for names in known.values() for any_name in names}:

@@ -21,18 +21,19 @@ from ident3d.training.loop import checkpoint
 from ident3d.training.loop.devices import device_of
 from ident3d.training.loop.dtype import autocast
 from ident3d.training.loop.log import Log, OnLog
-from ident3d.training.loop.own_code import doubts, own_code
 from ident3d.training.loop.recording import Step, check_request, record_steps
 from ident3d.training.loop.run_folder import usual_folder
 from ident3d.training.loop.steps import Stream, rate_factor, seed_of, set_rates
 from ident3d.training.loop.stopping import stoppable
 from ident3d.training.mixing.by_lambda import r2_of_halves
+from ident3d.training.mixing.decoded import DecodedImages, weights_sha256
 from ident3d.training.mixing.generator import Whitening, mixing_named
 from ident3d.training.mixing.ground_truth import global_minimum
 from ident3d.training.mixing.loss import MixingLoss
-from ident3d.training.mixing.run import default_name, old_name, own_names, recorded_own_code, start_or_resume
+from ident3d.training.mixing.run import default_name, go_on_with, old_name, start_or_resume
 from ident3d.training.mixing.sampling import Sampler, sampler
 from ident3d.training.mixing.settings import MixingSettings, with_defaults
+from ident3d.training.own.own_code import own_code
 
 DEFAULTS = MixingSettings()
 
@@ -125,7 +126,7 @@ def mixing(
         log = Log(path, first, last, show=show_progress, on_log=on_log)
         stack.callback(log.close)
         if first:
-            for sentence in doubts(recorded_own_code(path), own_names(s)):
+            for sentence in go_on_with(path, s, trains=first < last):
                 log.note(sentence)
 
         # ---- Bookkeeping: a line of the log and a checkpoint, whenever one is due.
@@ -134,7 +135,7 @@ def mixing(
             log_every=log_every, lease=held, asked_to_stop=asked_to_stop,
         ):  # fmt: skip
             own = step.codes[: len(step.latents)]
-            log.record(step.done, s.batch, {**step.figures(), **learnt(work, step.latents, own)})
+            log.record(step.done, s.batch, {**step.figures(), **learnt_figures(work, step.latents, own)})
             if to_save:
                 # Mixed latents have no loader: a checkpoint's loader stands at the number of batches drawn.
                 drawn = {"epoch": 0, "batch": step.done}
@@ -156,6 +157,9 @@ def one_step(work: MixingRun, optimiser: torch.optim.Optimizer, step: int, devic
     # For a user's own encoder or loss that draws.
     torch.manual_seed(seed)
     latents = work.sampler.draw(work.settings.batch, torch.Generator(device).manual_seed(seed))
+    # Hard negatives are drawn last, so that up to here a run without any has drawn the same.
+    if step < work.settings.hard_after:
+        latents = latents[:2]
     # One pass for all views: a larger batch uses the processor better than several small ones.
     joint = work.encoded(work.observed(torch.cat(latents)))
     codes = torch.split(joint, [len(view) for view in latents])
@@ -212,7 +216,7 @@ def pair_of(work: MixingRun) -> nn.ModuleDict:
     return nn.ModuleDict({"mixing": work.mixing, "whitening": work.whitening, "encoder": work.encoder})
 
 
-def learnt(work: MixingRun, latents: Tensor, codes: Tensor) -> dict[str, Any]:
+def learnt_figures(work: MixingRun, latents: Tensor, codes: Tensor) -> dict[str, Any]:
     """Return what else the log records: the box's mean bound, Λ̂ in increasing order, R² of both halves."""
     facts: dict[str, Any] = {}
     if isinstance(work.encoder.space, Box):
@@ -231,7 +235,13 @@ def restore(work: MixingRun, optimiser: torch.optim.Optimizer) -> int:
         return 0
     s = work.settings
     names = {"encoder": s.encoder, "loss": str(s.loss)}
-    return checkpoint.restore_all(work.path, pair_of(work), work.loss, optimiser, **names).step
+    decoder = work.mixing if isinstance(work.mixing, DecodedImages) else None
+    loaded = weights_sha256(decoder) if decoder else ""
+    step = checkpoint.restore_all(work.path, pair_of(work), work.loss, optimiser, **names).step
+    # The paths of a decoder's run may differ, and its weights may not.
+    if decoder and weights_sha256(decoder) != loaded:
+        raise UserError(f"{work.path} was started with another decoder than {decoder.source.run} holds now.")
+    return step
 
 
 def seconds_of_step(settings: MixingSettings, steps: int = 4) -> float:

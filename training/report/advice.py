@@ -8,6 +8,7 @@ from typing import Any, Final, TypeGuard
 from ident3d.training.images.best_box import BestBox
 from ident3d.training.images.plateau import advice, plateau
 from ident3d.training.images.settings import TrainSettings
+from ident3d.training.losses.choice import VARIATIONAL
 
 # Differences that a reader would act on. A latent below AT_ZERO is not found; KNOWABLE is what makes that remarkable.
 RISE, APART, AT_ZERO, KNOWABLE, NEAR, WIDER = 0.02, 0.1, 0.1, 0.5, 0.03, 1.5
@@ -23,24 +24,25 @@ def what_next(
     ratios: Mapping[str, float],
     best: BestBox | None,
     categorical: Sequence[str] = (),
+    private: Sequence[str] = (),
 ) -> list[str]:
     """Return sentences about a run, the most important first.
 
     `scores` is what evaluation.json holds, `attainable` the attainable R² by latent where known, `ratios` how many
-    times as wide as asked for the pairs turned out, `best` the best box of the pairs, and `categorical` the latents
-    whose number is a name.
+    times as wide as asked for the pairs turned out, `best` the best box of the pairs, `categorical` the latents
+    whose number is a name, and `private` those that the views of one z do not share.
     """
-    found = [*unfinished(s, log), *of_the_curve(s, log, best)]
+    found = [*left_to_do(s, log), *of_the_curve(s, log, best)]
     if scores and (few := few_rows(s, scores)):
         found += few
     elif scores:
-        left = latents_left(s, scores, attainable, categorical)
+        left = latents_left(s, scores, attainable, categorical, private)
         found += [*left, *mixed_codes(s, scores), *on_new_images(s, log, scores)]
     found += wide_pairs(ratios)
     return found or ["Nothing is amiss that this page could tell. A run with --supervised shows the ceiling."]
 
 
-def unfinished(s: TrainSettings, log: Sequence[Mapping[str, Any]]) -> list[str]:
+def left_to_do(s: TrainSettings, log: Sequence[Mapping[str, Any]]) -> list[str]:
     done = log[-1]["step"] if log else 0
     left = "The run is not finished: it stands at step {:,} of {:,}. The same command with --resume goes on."
     return [left.format(done, s.steps)] if done < s.steps else []
@@ -51,16 +53,22 @@ def of_the_curve(s: TrainSettings, log: Sequence[Mapping[str, Any]], best: BestB
     lines = [dict(line) for line in log if is_number(line.get("r2")) and is_number(line.get("loss"))]
     if best and (reached := plateau(lines, best)):
         return [advice(reached, best, s)]
-    if len(lines) < 8 or s.batch < ROWS_A_CODE * (s.dim or 1):
+    quarters = last_quarters([line["r2"] for line in lines])
+    if quarters is None or s.batch < ROWS_A_CODE * (s.dim or 1):
         return []
-    quarter = len(lines) // 4
-    before, last = (mean(line["r2"] for line in part) for part in (lines[-2 * quarter : -quarter], lines[-quarter:]))
+    before, last = quarters
     if last - before < RISE:
         return []
     return [
         f"R² of the batches still rose at the end, from {before:.2f} to {last:.2f} over the last quarter: "
         f"more --steps than {s.steps:,} should help."
     ]
+
+
+def last_quarters(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return the means of the third and of the last quarter of a log's values; None if they are too few to compare."""
+    quarter = len(values) // 4
+    return (mean(values[-2 * quarter : -quarter]), mean(values[-quarter:])) if quarter > 1 else None
 
 
 def few_rows(s: TrainSettings, scores: Mapping[str, Any]) -> list[str]:
@@ -79,15 +87,20 @@ def latents_left(
     scores: Mapping[str, Any],
     attainable: Mapping[str, float | None],
     categorical: Sequence[str] = (),
+    private: Sequence[str] = (),
 ) -> list[str]:
     """Return which latents were not found though they could be, which are far from what they could be, or neither."""
-    r2 = dict(zip(scores["latents"], r2_per_latent(scores), strict=False))
+    every = dict(zip(scores["latents"], r2_per_latent(scores), strict=False))
+    # What views do not share, their pairs say nothing of.
+    r2 = {name: value for name, value in every.items() if name not in private}
     most = {name: value for name in r2 if (value := attainable.get(name)) is not None}
     at_zero = [name for name in most if r2[name] < AT_ZERO and most[name] > KNOWABLE]
     short = [name for name in most if name not in at_zero and r2[name] < most[name] - APART]
     # Nothing says whether a reader of these images could find them, and R² of a category's number is no finding.
     unknown = [name for name in r2 if name not in most and name not in categorical and r2[name] < AT_ZERO]
     found = []
+    if left := [name for name in every if name in private]:
+        found.append(f"Private in the views, and not to be found by pairs of them: {', '.join(left)}.")
     if unknown:
         found.append(
             f"R² is about 0 for {', '.join(unknown)}. What is attainable from these images is not known; a "
@@ -105,7 +118,7 @@ def latents_left(
         shown = ", ".join(f"{name} ({r2[name]:.2f} of {most[name]:.2f})" for name in short)
         found.append(f"Not yet at their attainable R²: {shown}. More --steps or more images.")
     if r2 and all(name in most and value > most[name] - NEAR for name, value in r2.items()):
-        found.append(f"Every latent is within {NEAR} of its attainable R².")
+        found.append(f"Every {'shared ' if private else ''}latent is within {NEAR} of its attainable R².")
     return found
 
 
@@ -118,6 +131,13 @@ def mixed_codes(s: TrainSettings, scores: Mapping[str, Any]) -> list[str]:
     start = f"MCC is {mcc:.2f} where R² of the latents allows {allowed:.2f}: they are in the codes, but mixed. "
     if s.supervised:
         return [start + "In supervised training that is unusual; look at the correlations below."]
+    if s.rule == "view":
+        return [start + "Views identify what they share as a block, up to any smooth map: read block R²."]
+    if s.loss in VARIATIONAL:
+        return [
+            start + "SlowVAE's theory is for Laplace pairs (--cond laplace), β-VAE and Ada-GVAE have none; compare a "
+            "contrastive loss (--loss delta)."
+        ]
     if s.space == "unbounded":
         return [start + "Without bounds, with a normal conditional, theory promises no more; try --space box."]
     if s.space == "sphere":

@@ -8,14 +8,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ident3d.training.loop.log_file import BY_LATENT, LARGEST_FIGURE
+
 # A chart's size, and the room around its axes, in units of the picture, which scales with the page.
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 320, 180, 46, 24, 8
+# Curves of one chart that report.html has a colour for.
+COLOURS = 4
 Curve = Sequence[tuple[float, float]]
 
 
 def curve(log: Sequence[Mapping[str, Any]], name: str) -> Curve:
     """Return the points (step, value) of one name in the lines of a run's log."""
     return [(line["step"], line[name]) for line in log if isinstance(line.get(name), int | float)]
+
+
+def latent_charts(log: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
+    """Return charts of R² of each latent over steps, up to four latents in one."""
+    curves: dict[str, Curve] = {name: latent_curve(log, k) for k, name in enumerate(names)}
+    parts = [names[k : k + COLOURS] for k in range(0, len(names), COLOURS)]
+    return [line_chart({name: curves[name] for name in part}, "R² by latent", 0, 1) for part in parts]
+
+
+def latent_curve(log: Sequence[Mapping[str, Any]], k: int) -> Curve:
+    """Return the points (step, R²) of latent k; none from lines of before version 0.1 logged them."""
+    found = []
+    for line in log:
+        values = line.get(BY_LATENT)
+        value = values[k] if isinstance(values, list) and k < len(values) else None
+        # A log is read from disk: it may hold any number.
+        if isinstance(value, int | float) and abs(value) <= LARGEST_FIGURE:
+            found.append((line["step"], value))
+    return found
 
 
 def line_chart(
@@ -50,7 +73,7 @@ def line_chart(
     if mark is not None:
         parts.append(f'<path class="axis" d="M{place(mark, top)}L{place(mark, bottom)}"/>')
     for number, (name, points) in enumerate(curves.items()):
-        drawn = " ".join(place(x, y) for x, y in thinned(points) if isfinite(y))
+        drawn = " ".join(place(x, y) for x, y in thin_out(points) if isfinite(y))
         if drawn:
             parts.append(f'<polyline class="c{number}" points="{drawn}"><title>{escape(name)}</title></polyline>')
     keys = "".join(f'<span class="key k{i}">{escape(name)}</span>' for i, name in enumerate(curves))
@@ -86,7 +109,7 @@ def figure(inside: str, label: str, keys: str = "", width: int = WIDTH, height: 
     )
 
 
-def thinned(points: Curve, most: int = 400) -> Curve:
+def thin_out(points: Curve, most: int = 400) -> Curve:
     """Return every k-th point, so that at most about `most` are drawn, and the last."""
     step = max(1, len(points) // most)
     return [*points[::step], *points[-1:]]
@@ -95,7 +118,7 @@ def thinned(points: Curve, most: int = 400) -> Curve:
 def scatter(x: NDArray[np.float64], y: NDArray[np.float64], label: str, most: int = 600) -> str:
     """Return a cloud of y over x, each scaled to its own range."""
     side, edge = 150, 6
-    u, v = (scaled(column[:most], edge, side - edge) for column in (x, y))
+    u, v = (rescale(column[:most], edge, side - edge) for column in (x, y))
     # One path of strokes of no length with round ends draws all dots: far shorter than a circle each.
     dots = "".join(f"M{a:.1f},{side - b:.1f}h0" for a, b in zip(u, v, strict=True))
     # The axes only mark the corner: each cloud has a scale of its own, so numbers would say little.
@@ -103,7 +126,7 @@ def scatter(x: NDArray[np.float64], y: NDArray[np.float64], label: str, most: in
     return figure(f'{axis}<path class="dots" d="{dots}"/>', label, width=side, height=side)
 
 
-def scaled(column: NDArray[np.float64], low: float, high: float) -> NDArray[np.float64]:
+def rescale(column: NDArray[np.float64], low: float, high: float) -> NDArray[np.float64]:
     span = np.ptp(column) or 1.0
     result: NDArray[np.float64] = low + (high - low) * (column - column.min()) / span
     return result

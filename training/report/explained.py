@@ -1,7 +1,8 @@
 """What each score means and what chance gives, in words for the page, and where the documentation explains more."""
 
 import os
-from functools import cache
+from collections.abc import Callable, Iterable
+from functools import cache, partial
 from html import escape
 from pathlib import Path
 from statistics import mean
@@ -9,8 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from ident3d.metrics import infomec, mcc
+from ident3d.metrics import infomec, mcc, modularity
 from ident3d.metrics.catalogue import CATALOGUE
+from ident3d.metrics.result import Score
 
 # Where the pages of the documentation lie: in a clone, below its top. They are not published yet, and the wheel does
 # not hold them; without the folder a page is named and not linked. A published site's address would go here.
@@ -19,6 +21,7 @@ PAGES: Final = {
     "which-score": "explanation/which-score.md",
     "metrics": "reference/metrics.md",
     "pair-width": "explanation/pair-width.md",
+    "pair-rules": "explanation/pair-rules.md",
     "negatives": "explanation/negatives.md",
     "boxes": "explanation/boxes.md",
     "train": "how-to/train.md",
@@ -47,7 +50,15 @@ MEANINGS: Final = {
     "dci": "whether each code matters for one latent alone (D)",
     "infomec": "whether each code says something about one latent alone (InfoM). It compares shares, so that unrelated "
     "codes score well above 0; per latent stands InfoE, how well a linear classifier of all codes tells its levels",
-    "irs": "whether each code stays as it is while other latents change",
+    "irs": "whether each code stays as it is while other latents change. It has no one level of chance, which hangs on "
+    "how codes are spread: at 4,096 rows, unrelated codes score 0.01 if they are uniform and 0.35 if normal, more with "
+    "fewer",
+    "sap_discrete": "how much better a linear classifier of the best single code names a latent's level than of the "
+    "second best",
+    "explicitness": "how well a linear classifier of all codes tells the levels of each latent: the area under its "
+    "curve",
+    "beta_vae": "share of pairs of images with one latent in common of which a linear classifier names that latent",
+    "factor_vae": "share of batches with one latent in common of which the code that varies least names that latent",
 }
 MATCHED: Final = ("mcc_pearson", "mcc_spearman")
 ABOUT_ZERO: Final = (
@@ -56,6 +67,14 @@ ABOUT_ZERO: Final = (
 )  # fmt: skip
 ONE: Final = ("affine_residual", "orthogonal_residual")
 MOST_DRAWN: Final = 10_000_000
+# Scores whose chance level is no number of the sizes alone: unrelated latents and codes are drawn and scored.
+DRAWN: Final[dict[str, Callable[[Any, Any], Score]]] = {
+    "infomec": infomec,
+    "modularity": modularity,
+    "mcc_kernel": partial(mcc, correlation="kernel"),
+}
+# Modularity compares biases of equal size in N, and kernel MCC takes 500 rows: more rows have the same chance level.
+DRAWN_ROWS: Final = {"modularity": 1000, "mcc_kernel": 500}
 # InfoMEC takes seconds for as many rows, latents and codes.
 MOST_COMPARED: Final = 500_000
 
@@ -83,8 +102,9 @@ def chance(name: str, count: int, latents: int, codes: int, score: dict[str, Any
         return f"{1 / latents:.3f}"
     if name == "class_accuracy" and isinstance((score or {}).get("chance"), float):
         return f"{(score or {})['chance']:.3f}"
-    if name == "infomec" and count * latents * codes <= MOST_COMPARED:
-        return f"{chance_info_m(count, latents, codes):.2f}"
+    rows = min(count, DRAWN_ROWS.get(name, count))
+    if name in DRAWN and rows * latents * codes <= MOST_COMPARED:
+        return f"{chance_drawn(name, rows, latents, codes):.2f}"
     return "0.5" if name == "explicitness" else "–"
 
 
@@ -97,10 +117,10 @@ def chance_mcc(count: int, latents: int, codes: int, draws: int = 10) -> float:
 
 
 @cache
-def chance_info_m(count: int, latents: int, codes: int) -> float:
-    """Return InfoM of independent uniform latents (count, latents) and codes (count, codes)."""
+def chance_drawn(name: str, count: int, latents: int, codes: int) -> float:
+    """Return a score of independent uniform latents (count, latents) and codes (count, codes)."""
     rng = np.random.default_rng(0)
-    return float(infomec(rng.uniform(size=(count, latents)), rng.uniform(size=(count, codes))))
+    return float(DRAWN[name](rng.uniform(size=(count, latents)), rng.uniform(size=(count, codes))))
 
 
 def docs_link(page: str, words: str, folder: Path) -> str:
@@ -115,3 +135,9 @@ def docs_link(page: str, words: str, folder: Path) -> str:
         address = file.as_uri()
     # A report that was sent elsewhere has lost its links, but not the names of the pages.
     return f'<a href="{escape(address)}">{escape(words)}</a> {name}'
+
+
+def read_more(folder: Path, pages: Iterable[tuple[str, str]]) -> str:
+    """Return a line of links to pages of the documentation, for a page that lies in `folder`."""
+    links = " · ".join(docs_link(page, words, folder) for page, words in pages)
+    return f'<p class="soft">Read more: {links}</p>'

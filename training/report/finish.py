@@ -7,11 +7,10 @@ from typing import Any
 
 from ident3d.errors import UserError
 from ident3d.training.images.evaluate import Evaluation, evaluate
-from ident3d.training.images.run import KIND, Run, open_run
+from ident3d.training.images.run import Run, open_run
 from ident3d.training.images.which_dataset import held_out_folder
-from ident3d.training.loop.run_folder import record_of
-from ident3d.training.mixing.run import KIND as MIXING_KIND
-from ident3d.training.mixing.scores import score
+from ident3d.training.loop.run_folder import IMAGES_RUN, MIXING_RUN, record_of
+from ident3d.training.mixing.scores import evaluate_mixing
 from ident3d.training.mixing.train import MixingRun
 from ident3d.training.report.mixing_report import write_mixing_report
 from ident3d.training.report.report import write_report
@@ -49,6 +48,7 @@ def finish(
     metrics: str | Sequence[str] = "default",
 ) -> FinishedRun:
     """Score a run on its matching test set by `metrics`, as `evaluate` takes them, and write its report.
+
     If there is no such set and `allow_same` is set, the run is scored on the images that it was trained on.
     """
     opened = run if isinstance(run, Run) else open_run(run)
@@ -84,9 +84,9 @@ def report(run: Run | MixingRun | Path | str) -> Path:
     """
     if isinstance(run, MixingRun):
         assert run.path is not None
-        return write_mixing_report(run.path, score(run))
+        return write_mixing_report(run.path, evaluate_mixing(run))
     if isinstance(run, Run):
         return write_report(run)
-    with record_of(Path(run), KIND, MIXING_KIND) as content:
-        is_mixing = content["format"] == MIXING_KIND
+    with record_of(Path(run), IMAGES_RUN, MIXING_RUN) as content:
+        is_mixing = content["format"] == MIXING_RUN
     return write_mixing_report(run) if is_mixing else write_report(run)

@@ -13,7 +13,8 @@ from PIL import Image
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.contact_sheet import picture_of
 
-SIDE = 96  # of a picture, in pixels of the page
+# A picture's width in pixels of the page.
+SIDE = 96
 Codes = NDArray[np.float64]
 Numbers: TypeAlias = Sequence[int] | NDArray[np.int64]
 
@@ -31,9 +32,13 @@ def data_picture(pixels: NDArray[np.uint8], title: str = "") -> str:
 
 def row(images: ImageDataset, numbers: Numbers, title: str, titles: Sequence[str] = ()) -> str:
     """Return a row of images by number, with a title each that shows under the pointer."""
-    pixels = images.images(np.asarray(numbers))
     names = titles or [f"image {number}" for number in numbers]
-    shown = "".join(data_picture(one, name) for one, name in zip(pixels, names, strict=True))
+    return row_of(images.images(np.asarray(numbers)), title, names)
+
+
+def row_of(pixels: NDArray[np.uint8], title: str, titles: Sequence[str]) -> str:
+    """Return a row of pictures (N, H, W, C), with a title each."""
+    shown = "".join(data_picture(one, name) for one, name in zip(pixels, titles, strict=True))
     return f'<div class="row"><span>{escape(title)}</span><div>{shown}</div></div>'
 
 

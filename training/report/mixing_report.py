@@ -1,7 +1,9 @@
 """The report of a run on mixed latents: its scores beside the paper's and the loss's minimum, and what to try next."""
 
+import base64
 from collections.abc import Mapping, Sequence
 from html import escape
+from math import hypot
 from pathlib import Path
 from statistics import mean
 from typing import Any, Final
@@ -9,16 +11,27 @@ from typing import Any, Final
 from ident3d.errors import UserError
 from ident3d.loaders.format.files import read_json
 from ident3d.training.loop.log_file import read_log
+from ident3d.training.loop.run_folder import EVALUATION_FILE
 from ident3d.training.mixing.by_lambda import beside_lambda, blocks
+from ident3d.training.mixing.decoded import SAMPLES_FILE
 from ident3d.training.mixing.run import open_mixing
-from ident3d.training.mixing.scores import COUNT, SCORES_FILE
+from ident3d.training.mixing.scores import COUNT
 from ident3d.training.mixing.settings import MixingSettings
-from ident3d.training.report.advice import best_mcc
+from ident3d.training.report.advice import APART, best_mcc, last_quarters
 from ident3d.training.report.charts import curve, line_chart
-from ident3d.training.report.explained import chance_mcc
+from ident3d.training.report.explained import chance_mcc, read_more
 from ident3d.training.report.paper import comparison, mixing_rows, other_than_paper_mixing
-from ident3d.training.report.report import REPORT_FILE, read_more, write_page
-from ident3d.training.report.tables import duration, html_table, number, paper_figure, score_table, sentences, tiles
+from ident3d.training.report.report import REPORT_FILE, write_page
+from ident3d.training.report.tables import (
+    duration,
+    html_table,
+    number,
+    paper_figure,
+    score_table,
+    sentences,
+    tiles,
+    used_settings,
+)
 
 MEANINGS: Final = {
     "R²": "share of the latents' variance that a linear map of the codes explains, held out: 1 means that all latents "
@@ -29,17 +42,24 @@ MEANINGS: Final = {
     "R² style": "R² of the latents that vary more in a pair (the smaller Λ)",
     "identity R²": "R² of the mixed latents themselves, without an encoder: what a run has to surpass",
     "identity MCC": "MCC of the mixed latents themselves",
+    "kNN": "share of real test images whose class the 200 nearest training images' codes vote for, by cosine",
     "mass to move": "how far the marginal is from uniform, which theory assumes: 0 is uniform",
+    "overlap": "share of anchors with something nearer in the batch than their positive: theory wants none",
+    "R² other pole": "R² of latents around the pole opposite to that of training",
+    "domain accuracy": "share of latents of both poles that a linear classifier gives to the right one; 0.5 is chance",
     "Λ̂ off": "largest relative deviation of Λ̂ from the one that minimises the loss; 0 is perfect",
 }
-# How far apart is worth a sentence, what counts as found, and how far the loss may lie above its minimum.
-APART, FOUND, AT_ZERO, ABOVE, RISE = 0.1, 0.95, 0.3, 0.05, 0.01
+# R² that counts as found, and as not; how much R² may still rise at the end, and how many standard errors tell two
+# losses apart.
+FOUND, MISSED, SLIGHT_RISE, SURE = 0.95, 0.3, 0.01, 3
+# How far the loss of a run that has found its latents may be from its minimum, as a share of the way that it had to go.
+ABOVE: Final = 0.05
 
 
 def write_mixing_report(folder: Path | str, found: Mapping[str, Any] | None = None) -> Path:
     """Write ``report.html`` into the folder of a run on mixed latents, from its settings, its log and its scores.
 
-    `found` is what `score` has just returned; without it, the scores are read from the folder.
+    `found` is what `evaluate_mixing` has just returned; without it, the scores are read from the folder.
     """
     folder = Path(folder)
     if found is not None:
@@ -51,7 +71,7 @@ def write_mixing_report(folder: Path | str, found: Mapping[str, Any] | None = No
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         if isinstance(error, UserError):
             raise
-        raise unreadable(folder / SCORES_FILE) from None
+        raise unreadable(folder / EVALUATION_FILE) from None
 
 
 def write_page_of(folder: Path, found: Mapping[str, Any]) -> Path:
@@ -64,6 +84,7 @@ def write_page_of(folder: Path, found: Mapping[str, Any]) -> Path:
         run_tiles(s, log, figures, facts),
         f"<h2>What this run shows</h2>{sentences(what_next(s, log, figures, facts))}{read_more(folder, pages)}",
         scores_section(s, figures),
+        samples_section(folder),
         latents_section(s, facts),
         lambda_section(s, facts),
         curves(s, log, facts),
@@ -76,9 +97,9 @@ def write_page_of(folder: Path, found: Mapping[str, Any]) -> Path:
 
 def read_found(folder: Path) -> dict[str, Any]:
     """Return the scores in a run's folder; raise UserError if there are none, or if they cannot be shown."""
-    path = folder / SCORES_FILE
+    path = folder / EVALUATION_FILE
     if not path.is_file():
-        raise UserError(f"{folder} holds no {SCORES_FILE}: the run is not finished, and goes on with --resume.")
+        raise UserError(f"{folder} holds no {EVALUATION_FILE}: the run is not finished, and goes on with --resume.")
     try:
         found = read_json(path)
         if not all(isinstance(value, float) for value in found["figures"].values()) or not found["facts"]:
@@ -126,6 +147,17 @@ def scores_section(s: MixingSettings, figures: Mapping[str, float]) -> str:
     )
     heads = ["score", "here", *(["paper"] if rows else []), "by chance"]
     return f"<h2>Scores</h2><p class='soft'>{where}</p>{score_table(heads, lines)}{compared}"
+
+
+def samples_section(folder: Path) -> str:
+    """Return the picture of pairs that a decoder makes at several Λ, if the run has one."""
+    path = folder / SAMPLES_FILE
+    if not path.is_file():
+        return ""
+    data = base64.b64encode(path.read_bytes()).decode()
+    said = "Decoded anchors, each with positives behind it, where all latents have the same Λ."
+    picture = f'<img alt="pairs" style="max-width: 100%" src="data:image/png;base64,{data}">'
+    return f"<h2>Pairs</h2><p class='soft'>{said}</p>{picture}"
 
 
 def latents_section(s: MixingSettings, facts: Mapping[str, Any]) -> str:
@@ -177,41 +209,51 @@ def what_next(
 ) -> list[str]:
     """Return what the run shows and what to try next, the most important first."""
     found, r2, mcc = list[str](), figures.get("R²", 0.0), figures.get("MCC", 0.0)
-    missing = [f"z{i}" for i, value in enumerate(facts.get("per_latent") or []) if value < AT_ZERO]
-    least = (facts.get("minimum") or {}).get("loss")
-    above = least is not None and facts.get("loss", least) - least > ABOVE
-    quarter = len(log) // 4
+    missing = [f"z{i}" for i, value in enumerate(facts.get("per_latent") or []) if value < MISSED]
     if missing:
         found.append(
             f"Not found, though the mixing is invertible: {', '.join(missing)}. More --steps, a wider --encoder, or "
             "--whiten, which makes the start easier."
         )
-    if above:
-        found.append(
-            f"The loss is {facts['loss']:.3f}, at f = g⁻¹ it would be {least:.3f}: the run is not at the minimum. More "
-            "--steps, a higher --lr with --schedule cosine, or a wider --encoder."
-        )
-    elif least is not None and r2 < FOUND:
-        found.append(
-            f"The loss ({facts.get('loss', 0):.3f}) is at or below that of f = g⁻¹ ({least:.3f}), and R² is {r2:.2f}: "
-            "for these latents, pairs and this batch, the loss has better minima than the truth. A larger --batch or a "
-            "marginal nearer to uniform."
-        )
+    if sentence := beside_minimum(log, r2, facts):
+        found.append(sentence)
     values = facts.get("per_latent") or []
     if values and best_mcc(values) - mcc > APART:
-        found.append(mixed(s, best_mcc(values), mcc))
-    if quarter > 1:
-        before, last = (
-            mean(line.get("r2") or 0.0 for line in part) for part in (log[-2 * quarter : -quarter], log[-quarter:])
-        )
-        if last - before > RISE:
-            found.append(f"R² of the batches still rose at the end, from {before:.2f} to {last:.2f}: more --steps.")
+        found.append(why_mixed(s, best_mcc(values), mcc))
+    before, last = last_quarters([line.get("r2") or 0.0 for line in log]) or (0.0, 0.0)
+    if last - before > SLIGHT_RISE:
+        found.append(f"R² of the batches still rose at the end, from {before:.2f} to {last:.2f}: more --steps.")
     if r2 < figures.get("identity R²", 0.0):
         found.append("The observations themselves score higher than the codes: nothing has been identified yet.")
     return found or ["All latents are identified as far as theory promises for this space."]
 
 
-def mixed(s: MixingSettings, allowed: float, mcc: float) -> str:
+def beside_minimum(log: Sequence[Mapping[str, Any]], r2: float, facts: Mapping[str, Any]) -> str | None:
+    """Return what the loss says beside that of f = g⁻¹, if it says anything; both are estimates with an error."""
+    least, loss = facts.get("minimum") or {}, facts.get("loss")
+    if loss is None or "loss" not in least:
+        return None
+    error = hypot(least.get("error", 0.0), facts.get("loss_error", 0.0))
+    off, both = loss - least["loss"], f"The loss is {loss:.4g}, at f = g⁻¹ it would be {least['loss']:.4g}"
+    start = max((line["loss"] for line in log if line.get("loss") is not None), default=loss)
+    if off > SURE * error:
+        # A run that has found its latents comes ever nearer to the minimum, and never to the end.
+        if r2 >= FOUND and off <= ABOVE * (start - least["loss"]):
+            return None
+        return (
+            f"{both}: the run is not at the minimum. More --steps, a higher --lr with --schedule cosine, or a wider "
+            "--encoder."
+        )
+    if r2 >= FOUND:
+        return None
+    beside = "below that" if off < -SURE * error else f"no more than {SURE} standard errors ({error:.2g}) above that"
+    return (
+        f"{both}. Ours is {beside}, though R² is {r2:.2f}: for these latents, pairs and this batch, the loss has "
+        "minima besides the truth. A larger --batch or a marginal nearer to uniform."
+    )
+
+
+def why_mixed(s: MixingSettings, allowed: float, mcc: float) -> str:
     """Return why MCC is far below what R² allows."""
     start = f"MCC is {mcc:.2f} where R² of the latents allows {allowed:.2f}: they are in the codes, but mixed."
     if s.space == "sphere" and not s.lambdas:
@@ -224,5 +266,5 @@ def mixed(s: MixingSettings, allowed: float, mcc: float) -> str:
 
 
 def settings_section(s: MixingSettings) -> str:
-    words = [[name, str(value)] for name, value in s.as_dict().items() if value not in (None, False, (), [])]
+    words = [[name, str(value)] for name, value in used_settings(s).items()]
     return "<h2>Settings</h2>" + html_table([], words, "words")

@@ -10,7 +10,7 @@ from ident3d.training.images.run import Run
 from ident3d.training.images.settings import TrainSettings, moving_latents
 from ident3d.training.mixing.settings import MixingSettings, with_defaults
 
-# TrainSettings of which a figure depends, besides those that choose the row, with the word that a reader knows.
+# Settings on which a figure depends besides those that choose the row, each with the word that a reader knows.
 OF_IMAGES: Final = {
     "steps": "steps",
     "batch": "pairs a step",
@@ -53,7 +53,7 @@ def other_than_paper(run: Run) -> list[str]:
         "pixels": (run.settings.size, ALL_TEN.size),
     }
     facts |= {word: (getattr(run.settings, name), getattr(theirs, name)) for name, word in OF_IMAGES.items()}
-    return differing(facts)
+    return list_differences(facts)
 
 
 def mixing_rows(s: MixingSettings) -> list[tuple[Experiment, Row]]:
@@ -70,14 +70,16 @@ def mixing_rows(s: MixingSettings) -> list[tuple[Experiment, Row]]:
 def other_than_paper_mixing(s: MixingSettings, table: Experiment, row: Row) -> list[str]:
     """Return in what a run on mixed latents is not the paper's."""
     theirs = with_defaults(table.profiles["paper"][0].settings_of(row, s.seed))
-    return differing({word: (getattr(s, name), getattr(theirs, name)) for name, word in OF_MIXING.items()})
+    return list_differences({word: (getattr(s, name), getattr(theirs, name)) for name, word in OF_MIXING.items()})
 
 
-def differing(facts: Mapping[str, tuple[Any, Any]]) -> list[str]:
-    return [f"{word} {shown(here)} (paper {shown(paper)})" for word, (here, paper) in facts.items() if here != paper]
+def list_differences(facts: Mapping[str, tuple[Any, Any]]) -> list[str]:
+    return [
+        f"{word} {word_of(here)} (paper {word_of(paper)})" for word, (here, paper) in facts.items() if here != paper
+    ]
 
 
-def shown(value: Any) -> str:
+def word_of(value: Any) -> str:
     return f"{value:,}" if type(value) is int else f"{value:g}" if type(value) is float else str(value)
 
 

@@ -11,9 +11,10 @@ from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.format.arrays import load_array
 from ident3d.loaders.format.files import read_json, sha256
-from ident3d.training.images.evaluate import CODES_FILE, EVALUATION_FILE, Evaluation
+from ident3d.training.images.evaluate import CODES_FILE, Evaluation
 from ident3d.training.images.run import Run
 from ident3d.training.loop.log_file import LARGEST_FIGURE
+from ident3d.training.loop.run_folder import EVALUATION_FILE
 
 
 class Scored(NamedTuple):
@@ -63,11 +64,11 @@ def check_scores(content: dict[str, Any]) -> None:
         values = score.get("per_latent") or [] if isinstance(score, dict) else None
         # Some scores hold a matrix, whose rows are not shown.
         rows = isinstance(values, list) and all(isinstance(row, list) for row in values)
-        if not (isinstance(values, list) and is_shown(score.get("score")) and (rows or all(map(is_shown, values)))):
+        if not (isinstance(values, list) and is_figure(score.get("score")) and (rows or all(map(is_figure, values)))):
             raise ValueError(f"the score {name} is of a wrong kind")
 
 
-def is_shown(value: object) -> bool:
+def is_figure(value: object) -> bool:
     return value is None or isinstance(value, float) or (type(value) is int and abs(value) < LARGEST_FIGURE)
 
 

@@ -3,9 +3,12 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Final
+from typing import Any, Final
 
-PERCENT: Final = 100  # the papers print percent, and so do the rows of experiments/; pages and tables show shares
+from ident3d.training.losses.choice import WITH_TEMPERATURE
+
+# The papers print percent, and so do the rows of experiments/; pages and tables show shares.
+PERCENT: Final = 100
 OPTION: Final = re.compile(r"--[a-z][a-z-]*")
 
 
@@ -40,6 +43,24 @@ def sentences(lines: Iterable[str]) -> str:
     """Return sentences as a list, the options of commands in them set apart, so that none is broken at its hyphen."""
     items = (OPTION.sub(r"<code>\g<0></code>", escape(line)) for line in lines)
     return f"<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>"
+
+
+def used_settings(s: Any) -> dict[str, Any]:
+    """Return the settings of a run of either trainer without those that its loss, space and pairs do not look at."""
+    loss, space, supervised = str(s.loss), str(s.space), bool(s.supervised)
+    idle = {
+        "alpha": loss != "au",
+        "tau": loss not in WITH_TEMPERATURE,
+        "radius": "sphere" not in space,
+        "bound": "box" not in space,
+        "augment": s.cond != "augment",
+        "cond": supervised,
+        "sigma": supervised or s.cond == "augment",
+        "search": supervised or s.cond == "augment",
+    }
+    # 0 is a value, the seed's, say, and equal to False.
+    empty = {name for name, v in s.as_dict().items() if v is None or v is False or v in ((), [])}
+    return {name: v for name, v in s.as_dict().items() if name not in empty and not idle.get(name)}
 
 
 def duration(seconds: float) -> str:

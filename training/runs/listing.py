@@ -1,6 +1,6 @@
 """``runs``: the runs below a folder, on images and on mixed latents, each with what it is and how far it came."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,22 +12,23 @@ from ident3d.loaders.format.files import read_json
 from ident3d.loaders.stores.data_root import data_root
 from ident3d.training.images.settings import TrainSettings
 from ident3d.training.loop.log_file import LARGEST_FIGURE, read_log
-from ident3d.training.loop.run_folder import RUN_FILE, record_of
+from ident3d.training.loop.run_folder import EVALUATION_FILE, HEADLINE, IMAGES_RUN, MIXING_RUN, RUN_FILE, record_of
 from ident3d.training.mixing.settings import MixingSettings
+from ident3d.training.own.own_object import is_own
+from ident3d.training.own.own_record import check_record
 
 # How deep a run may lie: a table's rows are at ROOT/reproduce/TABLE/VARIANT/ROW.
 DEPTH: Final = 4
-KINDS: Final = ("ident3d-run", "ident3d-mixing")
-SCORES_FILE: Final = "evaluation.json"
-# Columns of tables, and the scores of images that stand there.
-USUAL: Final = {"R²": "linear_r2_held_out", "MCC": "mcc_pearson"}
+# Settings that may name a user's own code.
+OWN: Final = ("loss", "encoder", "mixing")
 
 
 @dataclass(frozen=True)
 class FoundRun:
     """What a run's folder says: its settings, what it was trained on, the steps done, and its scores by name.
 
-    `kind` is images or mixing. `digest` tells training sets apart. `own_code` are the digests of a user's own code.
+    `kind` is images or mixing. `digest` tells training sets apart. `own_code` is what is recorded of a
+    user's own encoder, loss and mixing.
     """
 
     path: Path
@@ -36,7 +37,7 @@ class FoundRun:
     data: str
     digest: str
     dtype: str
-    own_code: dict[str, str | None]
+    own_code: dict[str, Mapping[str, Any] | str | None]
     done: int
     scores: dict[str, float]
 
@@ -61,13 +62,13 @@ class Runs:
         return {"folder": str(self.folder), "runs": found, "unreadable": list(self.unreadable)}
 
     def table(self) -> str:
-        heads = ["run", "data", "loss", "encoder", "conditional", "space", "seed", "steps", *USUAL]
+        heads = ["run", "data", "loss", "encoder", "conditional", "space", "seed", "steps", *HEADLINE]
         rows = []
         for run in self.runs:
             s, done = run.settings, f"{run.done:,}"
             steps = done if run.done == s["steps"] else f"{done} of {s['steps']:,}"
             named = [shown_path(run.path, self.folder), run.data, s["loss"], s["encoder"], run.conditional, s["space"]]
-            figures = [f"{run.scores[name]:.3f}" if name in run.scores else "–" for name in USUAL]
+            figures = [f"{run.scores[name]:.3f}" if name in run.scores else "–" for name in HEADLINE]
             rows.append([*named, s["seed"], steps, *figures])
         shown = tabulate(rows, heads, disable_numparse=True) if rows else f"There are no runs below {self.folder}."
         return "\n\n".join([shown, *self.unreadable])
@@ -110,8 +111,8 @@ def run_folders(folder: Path) -> Iterator[Path]:
 
 def read_run(path: Path) -> FoundRun:
     """Return what a run's folder says; raise UserError if it cannot be read."""
-    with record_of(path, *KINDS) as content:
-        is_images = content["format"] == KINDS[0]
+    with record_of(path, IMAGES_RUN, MIXING_RUN) as content:
+        is_images = content["format"] == IMAGES_RUN
         kind: type[TrainSettings | MixingSettings] = TrainSettings if is_images else MixingSettings
         settings = kind.from_dict(content["settings"]).as_dict()
         words = [settings[name] for name in ("loss", "encoder", "space", "cond")]
@@ -124,7 +125,8 @@ def read_run(path: Path) -> FoundRun:
         else:
             data, digest = f"{settings['dim']} mixed latents, {settings['latent_space']}", "mixing"
         dtype = str(content.get("dtype", settings["dtype"]))
-        own = {str(name): value for name, value in content["facts"].get("own_code", {}).items()}
+        own = {str(name): check_record(value) for name, value in content["facts"].get("own_code", {}).items()}
+        own |= {what: None for what in OWN if is_own(str(settings.get(what, ""))) and what not in own}
     done = max((line["step"] for line in read_log(path)), default=0)
     return FoundRun(
         path, "images" if is_images else "mixing", settings, data, digest, dtype, own, done, scores_in(path)
@@ -133,13 +135,13 @@ def read_run(path: Path) -> FoundRun:
 
 def scores_in(path: Path) -> dict[str, float]:
     """Return a run's scores by name, R² and MCC first; those that are no single number are left out."""
-    file = path / SCORES_FILE
+    file = path / EVALUATION_FILE
     if not file.is_file():
         return {}
     try:
         content = read_json(file)
         scored = {name: score["score"] for name, score in content.get("scores", {}).items()}
-        figures = {column: scored.get(name) for column, name in USUAL.items()} | content.get("figures", {}) | scored
+        figures = {column: scored.get(name) for column, name in HEADLINE.items()} | content.get("figures", {}) | scored
     except (ValueError, AttributeError, KeyError, TypeError):
         raise UserError(f"{file} cannot be read; `ident3d evaluate {path}` writes it anew.") from None
     numbers = {name: value for name, value in figures.items() if isinstance(value, int | float)}

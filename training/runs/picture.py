@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 
-from ident3d.errors import UserError, unknown
+from ident3d.errors import unknown
+from ident3d.loaders.format.files import write_figure
 
 FORMATS = (".png", ".pdf", ".svg")
 # So many characters of a group's settings fit in a line below the panels.
@@ -31,8 +32,5 @@ def comparison_picture(values: Mapping[str, Sequence[Sequence[float]]], labels: 
         axes.grid(axis="y", alpha=0.3)
     lines = [label if len(label) <= LINE else f"{label[: LINE - 1]}…" for label in labels]
     figure.supxlabel("\n".join(lines), fontsize=7, ha="left", x=0.02)
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise UserError(f"The picture cannot be written to {path}: {error.strerror}.") from error
+    write_figure(path, figure)
     return path

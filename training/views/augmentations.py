@@ -1,5 +1,7 @@
 """SimCLR's augmentations of whole batches, on the batch's device (Chen et al. 2020)."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 import torch
@@ -9,7 +11,7 @@ from ident3d.training.views.choice import Augmentation
 
 
 def augment_pair(images: Tensor, how: Augmentation, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Two independent views of each image: (N, C, S, S) in the unit range → twice the same shape and range.
+    """Return two independent views of each image: (N, C, S, S) in the unit range → twice the same shape and range.
 
     All draws come from `generator`, a CPU one; the global generators are left as they were.
 
@@ -29,21 +31,60 @@ def augment_pair(images: Tensor, how: Augmentation, generator: torch.Generator) 
         >>> x.shape == x_tilde.shape == images.shape, torch.equal(x, x_tilde)
         (True, False)
     """
+    with drawn_by(generator):
+        steps, prepared = _steps(how, images.shape[-1]), in_colours(images)
+        first, second = steps(prepared), steps(prepared)
+        if how.rotate:
+            turns = torch.randint(4, (len(images),))
+            first, second = turn(first, turns), turn(second, turns + torch.randint(1, 4, (len(images),)))
+    return first[:, : images.shape[1]], second[:, : images.shape[1]]
+
+
+def augment(images: Tensor, how: Augmentation, generator: torch.Generator) -> Tensor:
+    """Return one view of each image: (N, C, S, S) in the unit range → the same shape and range.
+
+    All draws come from `generator`, a CPU one; the global generators are left as they were.
+
+    Args:
+        images: In the unit range, as `Pixels.unit` gives them; (x - mean) / std comes after.
+        how: What may happen to an image.
+        generator: A CPU generator.
+
+    Returns:
+        The views.
+
+    Example:
+        >>> import torch
+        >>> from ident3d.views import augment, augmentation
+        >>> images = torch.rand(2, 3, 16, 16)
+        >>> view = augment(images, augmentation("blur"), torch.Generator().manual_seed(0))
+        >>> view.shape == images.shape
+        True
+    """
+    with drawn_by(generator):
+        view: Tensor = _steps(how, images.shape[-1])(in_colours(images))
+        if how.rotate:
+            view = turn(view, torch.randint(4, (len(images),)))
+    return view[:, : images.shape[1]]
+
+
+@contextmanager
+def drawn_by(generator: torch.Generator) -> Iterator[None]:
+    """Seed the CPU's global generator from `generator` for the block, without gradients, and put it back."""
     seed = int(torch.randint(2**62, (), generator=generator))
     # kornia draws from the CPU's global generator, wherever the images are. It is seeded for these draws alone, so
     # that a resumed run augments as an uninterrupted one does.
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.default_generator.manual_seed(seed)
-        steps = _steps(how, images.shape[-1])
-        # kornia before 0.9 cannot blur channels-last images.
-        channels, images = images.shape[1], images.contiguous()
-        # It knows the colours of three channels alone. Grey stays grey in all of its steps.
-        images = images.expand(-1, 3, -1, -1) if channels == 1 else images
-        first, second = steps(images), steps(images)
-        if how.rotate:
-            turns = torch.randint(4, (len(images),))
-            first, second = turn(first, turns), turn(second, turns + torch.randint(1, 4, (len(images),)))
-    return first[:, :channels], second[:, :channels]
+        yield
+
+
+def in_colours(images: Tensor) -> Tensor:
+    """Return images with three channels, as kornia takes them."""
+    # kornia before 0.9 cannot blur channels-last images.
+    images = images.contiguous()
+    # It knows the colours of three channels alone. Grey stays grey in all of its steps.
+    return images.expand(-1, 3, -1, -1) if images.shape[1] == 1 else images
 
 
 def turn(images: Tensor, quarters: Tensor) -> Tensor:

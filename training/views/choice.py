@@ -1,5 +1,6 @@
 """What may happen to an image, by name: what settings check before anything is built. No torch."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -33,23 +34,59 @@ class Augmentation:
 
 
 NOTHING = Augmentation(crop=None, flip=0, jitter=None, grey=0, blur=0)
+# For autoencoders, which need no second view.
+UNCHANGED: Final = "none"
 # What each name changes. Rotation goes with all others.
 CHANGES: Final[dict[str, dict[str, Any]]] = {
     "simclr": {name: value for name, value in vars(Augmentation()).items() if name != "rotate"},
     "crop-small": {"crop": (0.08, 1.0), "flip": 0.5},
+    "crop-medium": {"crop": (0.2, 1.0), "flip": 0.5},
     "crop-large": {"crop": (0.8, 1.0), "flip": 0.5},
     "colour": {"jitter": Augmentation.jitter, "grey": Augmentation.grey},
+    "blur": {"blur": Augmentation.blur},
     "rotation": {"rotate": True},
+    UNCHANGED: {},
 }
+
+# One step alone, on every image, as strong as SimCLR's: what a read-out tells from images as they are.
+SINGLE: Final[dict[str, Augmentation]] = {
+    "grey": replace(NOTHING, grey=1.0),
+    "brightness": replace(NOTHING, jitter=(0.8, 0, 0, 0), jitter_probability=1.0),
+    "contrast": replace(NOTHING, jitter=(0, 0.8, 0, 0), jitter_probability=1.0),
+    "saturation": replace(NOTHING, jitter=(0, 0, 0.8, 0), jitter_probability=1.0),
+    "hue": replace(NOTHING, jitter=(0, 0, 0, 0.2), jitter_probability=1.0),
+    "crop": replace(NOTHING, crop=(0.2, 1.0)),
+    "blur": replace(NOTHING, blur=1.0),
+}
+# These leave grey images as they are.
+OF_COLOUR: Final = ("grey", "hue", "saturation")
+
+
+def single_augmentations(names: Iterable[str], channels: int) -> dict[str, Augmentation]:
+    """Return the single steps of these names, for images of so many channels; raise UserError for colours of grey."""
+    found = {}
+    for name in names:
+        check_known("single augmentation", name, SINGLE)
+        if channels == 1 and name in OF_COLOUR:
+            raise UserError(f"These images are grey, and {name} changes colours: leave it away.")
+        found[name] = SINGLE[name]
+    return found
+
+
+def check_colour(names: str, channels: int) -> None:
+    """Raise UserError if the augmentation `colour` is asked for on grey images."""
+    if channels == 1 and "colour" in names.split("+"):
+        raise UserError("These images are grey, and the augmentation colour is for colours; take crop-medium or blur.")
 
 
 def augmentation(names: str) -> Augmentation:
     """Return the augmentation of these names.
 
-    simclr is all that SimCLR does; crop-small keeps 8 to 100 % of the area and crop-large 80 to 100 %, both flip.
+    simclr is all that SimCLR does; crop-small keeps 8 to 100 % of the area, crop-medium 20 to 100 % and crop-large 80
+    to 100 %, and all three flip. A later name overrides an earlier one: simclr+crop-medium is SimCLR's for CIFAR-10.
 
     Args:
-        names: simclr, crop-small, crop-large, colour and rotation, joined by +.
+        names: simclr, crop-small, crop-medium, crop-large, colour, blur and rotation, joined by +, or none.
 
     Returns:
         An `Augmentation`.

@@ -47,7 +47,7 @@ class Pixels:
         return len(self.mean)
 
     def unit(self, images: Tensor, device: torch.device) -> Tensor:
-        """uint8 (N, C, H, W) on any device → float32 (N, C, size, size) in [0, 1] on `device`, averaged over areas."""
+        """Return float32 (N, C, size, size) in [0, 1] on `device` of uint8 (N, C, H, W) on any, averaged over areas."""
         if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != self.channels:
             due = f"(N, {self.channels}, H, W)"
             raise UserError(f"Images come as uint8 {due}, not as {images.dtype} {tuple(images.shape)}.")
@@ -62,14 +62,21 @@ class Pixels:
 
     def prepare(self, images: Tensor, device: torch.device) -> Tensor:
         """Return `normalise(unit(images))`, to the same bits, without another copy of the images."""
-        pixels = self.unit(images, device)
-        mean, std = (_per_channel(values, pixels) for values in (self.mean, self.std))
-        return pixels.sub_(mean).div_(std).contiguous(memory_format=torch.channels_last)
+        return self._standardise(self.unit(images, device))
 
     def normalise(self, pixels: Tensor) -> Tensor:
-        """(x - mean) / std for x (N, C, H, W) in the unit range, channels last."""
-        mean, std = (_per_channel(values, pixels) for values in (self.mean, self.std))
-        return pixels.sub(mean).div_(std).contiguous(memory_format=torch.channels_last)
+        """Return (x - mean) / std for x (N, C, H, W) in the unit range, channels last."""
+        return self._standardise(pixels.clone())
+
+    def _standardise(self, pixels: Tensor) -> Tensor:
+        """Return (x - mean) / std, channels last, written over the pixels where these are so already."""
+        pixels = pixels.contiguous(memory_format=torch.channels_last)
+        n, channels, height, width = pixels.shape
+        # Three numbers at a time leave the CPU's vectors nearly empty: a line of pixels at a time is six times as fast.
+        lines = pixels.permute(0, 2, 3, 1).view(n, height, width * channels)
+        mean, std = (pixels.new_tensor(values).repeat(width) for values in (self.mean, self.std))
+        lines.sub_(mean).div_(std)
+        return pixels
 
 
 def normalise(
@@ -101,9 +108,7 @@ def normalise(
         >>> normalise(x, mean=(0.1, 0.1, 0.1), std=(0.5, 0.5, 0.5))[0, :, 0, 0]
         tensor([0.2000, 0.2000, 0.2000])
     """
+    if not isinstance(images, Tensor):
+        raise UserError(f"normalise takes a uint8 tensor, not a {type(images).__name__}; torch.as_tensor makes one.")
     pixels = Pixels(tuple(mean), tuple(std), size)
     return pixels.normalise(pixels.unit(images, images.device if device is None else torch.device(device)))
-
-
-def _per_channel(values: Sequence[float], like: Tensor) -> Tensor:
-    return torch.tensor(values, device=like.device, dtype=like.dtype)[:, None, None]

@@ -79,7 +79,7 @@ def private_names() -> Iterator[Path]:
     If this run is killed, the next one removes both.
     """
     # Dask's own choice is a fixed name in the temporary folder, which may belong to another user, and it imports Python
-    # files from there. The names of semaphores are random, so that nobody knew whose they are.
+    # files from there. Its names of semaphores are random, so no later run could tell whose they were.
     config: dict[str, Any] = current_process()._config  # type: ignore[attr-defined]
     before = config["semprefix"]
     with run_folder(temporary_folder()) as folder, dask.config.set({"temporary-directory": str(folder)}):

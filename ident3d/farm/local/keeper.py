@@ -51,7 +51,7 @@ class Keeper:
     async def replace(self) -> bool:
         """Start a worker in place of each that its nanny has given up; return whether any worker is there."""
         nannies = self.cluster.workers
-        # A worker that dies at the moment at which its start ends is missed by its nanny, which then waits for ever.
+        # A worker that dies at the moment at which its start ends is missed by its nanny, which then waits without end.
         idle = {nanny for nanny in nannies.values() if nanny.status == Status.running and not nanny.is_alive()}
         lost = self.without_process & idle
         self.without_process = idle - lost

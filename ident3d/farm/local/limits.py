@@ -14,7 +14,7 @@ SHARED_MEMORY, SHARED_A_WORKER = Path("/dev/shm"), 8 * 4096
 
 def check_limits(workers: int) -> None:
     """Raise UserError unless so many workers can start. The limit of open files is raised if that is allowed."""
-    # Without descriptors Dask's loop would die, and the run would wait for it for ever.
+    # Without descriptors Dask's loop would die, and the run would wait for it without end.
     needed = len(list(Path("/dev/fd").iterdir())) + FILES + FILES_A_WORKER * workers
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < needed:

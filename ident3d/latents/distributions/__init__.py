@@ -1,5 +1,5 @@
 """Latent spaces, marginals and conditionals, for NumPy arrays and torch tensors alike.
 
-Imported by latents, loaders/pairs, loaders/datasets and training/mixing. It imports latents/exact.
+Imported by latents, loaders/pairs, loaders/datasets and training. It may import latents/exact.
 Start at `by_name.conditional`.
 """

@@ -135,7 +135,7 @@ class Marginal:
     conditional: c.Conditional
 
     def sample(self, n: int, uniform: c.Uniforms) -> Array:
-        """n draws, shape (n, dim), in the namespace of the uniform variates."""
+        """Return n draws, (n, dim), in the namespace of the uniform variates."""
         space = self.conditional.space
         # No variates at all, only to see their namespace, type and device.
         variates = uniform((0,))

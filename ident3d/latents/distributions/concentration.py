@@ -7,17 +7,17 @@ from ident3d.errors import UserError
 from ident3d.latents.distributions.by_name import Marginal, marginal, uniforms
 from ident3d.latents.distributions.conditionals import Coordinatewise, Uniform, VonMisesFisher
 from ident3d.latents.distributions.spaces import Box
-from ident3d.latents.distributions.special import Float64
+from ident3d.latents.exact.arithmetic import Float64
 
 
 def mass_to_move(p: Marginal, draws: int = 200_000) -> float:
-    """½ ∫ |p(z) - u(z)| dz = E_u[max(0, 1 - p(z)/u(z))], over uniform draws (standard error below 0.5/√draws)."""
+    """Return ½ ∫ |p(z) - u(z)| dz = E_u[max(0, 1 - p(z)/u(z))] over uniform draws, with an error below 0.5/√draws."""
     z = marginal("uniform", p.conditional.space).sample(draws, uniforms(np.random.default_rng(0)))
     return float(np.maximum(0, 1 - relative_density(p, z)).mean())
 
 
 def relative_density(p: Marginal, z: Float64) -> Float64:
-    """p(z) over the uniform density at every row of z, on the box and, for von Mises-Fisher, on the sphere."""
+    """Return p(z) over the uniform density at every row of z, on the box, and of vmf on the sphere."""
     made = p.conditional
     if isinstance(made, Uniform):
         return np.ones(len(z))
@@ -35,7 +35,7 @@ def relative_density(p: Marginal, z: Float64) -> Float64:
 
 
 def _log_mean_exp(dim: int, kappa: float) -> float:
-    """log E exp(κ z₁) for z uniform on the sphere: Γ(ν + 1) (2/κ)^ν I_ν(κ) with ν = dim/2 - 1."""
+    """Return log E exp(κ z₁) for z uniform on the sphere: Γ(ν + 1) (2/κ)^ν I_ν(κ) with ν = dim/2 - 1."""
     if kappa == 0:
         return 0.0
     nu = dim / 2 - 1

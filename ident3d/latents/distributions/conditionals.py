@@ -22,10 +22,23 @@ Uniforms: TypeAlias = Callable[[tuple[int, ...]], Array]  # shape → U(0, 1)
 
 
 class Conditional(Protocol):
+    """What a conditional has: its space, and a function that draws a positive for every anchor.
+
+    Example:
+        >>> import numpy as np
+        >>> from ident3d import latents
+        >>> uniform = latents.uniforms(np.random.default_rng(0))
+        >>> latents.conditional("vmf", latents.Sphere(3), kappa=20).sample(np.eye(3), uniform).shape
+        (3, 3)
+    """
+
     @property
-    def space(self) -> Space: ...
+    def space(self) -> Space:
+        """Where anchors and positives live."""
+        ...
+
     def sample(self, z: Array, uniform: Uniforms) -> Array:
-        """z̃ ~ p(· | z) for every row of z, shape (n, dim)."""
+        """Draw z̃ ~ p(· | z) for every row of z, shape (n, dim)."""
         ...
 
 
@@ -34,7 +47,7 @@ class Transform(ABC):
 
     @abstractmethod
     def transform(self, z: Array, u: Array) -> Array:
-        """z̃ from anchors and variates, arrays (..., dim) of one kind; a pure function."""
+        """Return z̃ of anchors and variates, arrays (..., dim) of one kind; a pure function."""
 
     def sample(self, z: Array, uniform: Uniforms) -> Array:
         return self.transform(z, uniform(tuple(z.shape)))
@@ -115,19 +128,19 @@ class RejectedNormal:
     threshold: float = 0.1
 
     def propose(self, z: Array, u: Array) -> tuple[Array, Array]:
-        """Candidates for z̃ and whether each is kept; a pure function."""
+        """Return proposals for z̃ and whether each is kept; a pure function."""
         xp = array_namespace(z, u)
         x = z + normal_variates(u) / constant(self.precision, z) ** 0.5
         length = xp.sum(x * x, axis=-1) ** 0.5
         return x / length[..., None], xp.abs(length - 1) < self.threshold
 
     def sample(self, z: Array, uniform: Uniforms) -> Array:
-        """Each row takes the first kept of its candidates; a round costs about as many as z has rows."""
+        """Return for each row the first proposal that is kept; a round costs about as many as z has rows."""
         xp = array_namespace(z)
         n, dim = z.shape
         # A copy, since rows are written into it as their draws are kept.
         result, pending = z + 0, xp.arange(n, device=device(z))
-        # The number of rounds is bounded: settings that keep hardly any draw end with a sentence.
+        # The number of rounds is bounded: settings that keep hardly any draw end with an error.
         for _ in range(10_000):
             rows = int(pending.shape[0])
             if rows == 0:

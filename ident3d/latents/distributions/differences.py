@@ -9,7 +9,7 @@ from ident3d.latents.distributions.by_name import conditional as by_name
 from ident3d.latents.distributions.by_name import uniforms
 from ident3d.latents.distributions.conditionals import Conditional, Coordinatewise
 from ident3d.latents.distributions.spaces import Box, Circle, Product, Space, Sphere, Unbounded, distance
-from ident3d.latents.distributions.special import Float64
+from ident3d.latents.exact.arithmetic import Float64
 
 # So many quantiles of a latent's anchors stand for all of them.
 ANCHORS = 1000
@@ -17,7 +17,7 @@ DRAWS = 200_000
 
 
 def difference_cdf(conditional: Conditional, differences: ArrayLike, anchors: ArrayLike | None = None) -> Float64:
-    """P(|z̃_k - z_k| ≤ δ) over the anchors, shape (len(differences), dim); without anchors z is uniform on its space.
+    """Return P(|z̃_k - z_k| ≤ δ) over the anchors, (len(differences), dim); by default z is uniform on its space.
 
     Box: E_z[(F(min(δ, high - z)) + F(min(δ, z - low))) / (F(high - z) + F(z - low))] with F(x) the mass of (-x, x).
     Unbounded: F(δ). On circles, the sphere and products it is counted on draws.
@@ -30,7 +30,7 @@ def difference_cdf(conditional: Conditional, differences: ArrayLike, anchors: Ar
 
 
 def expected_abs_difference(conditional: Conditional, anchors: ArrayLike | None = None) -> Float64:
-    """E|z̃_k - z_k| = ∫ P(|z̃_k - z_k| > δ) dδ for every dimension k."""
+    """Return E|z̃_k - z_k| = ∫ P(|z̃_k - z_k| > δ) dδ for every dimension k."""
     if not _on_a_line(conditional):
         return np.asarray(_drawn(conditional, anchors).mean(axis=0))
     means = []
@@ -64,7 +64,7 @@ def _line_cdf(conditional: Coordinatewise, k: int, delta: Float64, anchors: Arra
 
 
 def _grid(conditional: Coordinatewise, k: int, points: int = 2001) -> Float64:
-    """From no difference to the largest that is worth counting, finer near 0."""
+    """Return differences from 0 to the largest that is worth counting, finer near 0."""
     # Beyond this a difference has probability 1e-12: cutting there changes no mean that is printed.
     reach = float(conditional.family.quantile(np.array(1 - 1e-12))) * conditional.scale[k]
     if isinstance(conditional.space, Box):
@@ -80,7 +80,7 @@ def _drawn(conditional: Conditional, anchors: ArrayLike | None) -> Float64:
 
 
 def _uniform_points(space: Space) -> Float64:
-    """Anchors uniform on a space; an unbounded factor's differences are the same everywhere."""
+    """Return anchors uniform on a space; an unbounded factor's differences are the same everywhere."""
     if isinstance(space, Product):
         return np.concatenate([_uniform_points(part) for part in space.parts], axis=1)
     if isinstance(space, Unbounded):

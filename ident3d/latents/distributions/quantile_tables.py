@@ -10,18 +10,17 @@ from functools import lru_cache
 
 import numpy as np
 from array_api_compat import array_namespace
-from scipy import special
 
-from ident3d.latents.distributions.special import Array, Float64, constant
+from ident3d.latents.distributions.special import Array, constant
+from ident3d.latents.exact.arithmetic import Float64
 
 # Φ(-8.5) = 1e-17 lies below what a uniform variate in float64 can ask for.
 LAST_SCORE = 8.5
 KNOTS = 4096
-_NODES, _WEIGHTS = special.roots_legendre(8)
 
 
 def look_up(table: Float64, first: float, score: Array) -> Array:
-    """The cubic Hermite interpolant at the scores; `table` has rows x, dx/dw from score `first` to LAST_SCORE."""
+    """Return the cubic Hermite interpolant at the scores; a table has rows x and dx/dw from `first` to LAST_SCORE."""
     xp = array_namespace(score)
     step = (LAST_SCORE - first) / (table.shape[1] - 1)
     position = xp.clip((score - first) / step, 0, table.shape[1] - 1)
@@ -34,7 +33,10 @@ def look_up(table: Float64, first: float, score: Array) -> Array:
 
 @lru_cache
 def generalized_normal(p: float) -> Float64:
-    """|x| of the density p / (2 Γ(1/p)) · exp(-|x|^p), at scores 0 … LAST_SCORE (|x|^p is Gamma(1/p)-distributed)."""
+    """Return |x| of the density p / (2 Γ(1/p)) · exp(-|x|^p) at scores 0 … LAST_SCORE; |x|^p has a Gamma(1/p) law."""
+    # Only now: SciPy takes a second, which reading and verifying do not need.
+    from scipy import special
+
     w = np.linspace(0, LAST_SCORE, KNOTS)
     inner, outer = special.erf(w / np.sqrt(2)), special.erfc(w / np.sqrt(2))
     power = np.where(w < 1, special.gammaincinv(1 / p, inner), special.gammainccinv(1 / p, outer))
@@ -46,15 +48,18 @@ def generalized_normal(p: float) -> Float64:
 
 @lru_cache
 def von_mises_fisher_angle(dim: int, kappa: float) -> Float64:
-    """θ between a vMF variate on S^(dim-1) and its mean: density ∝ exp(κ (cos θ - 1)) sin^(dim-2) θ, all scores."""
+    """Return θ between a vMF variate on S^(dim-1) and its mean, at all scores: p ∝ exp(κ (cos θ - 1)) sin^(dim-2) θ."""
+    from scipy import special
+
+    nodes, weights = special.roots_legendre(8)
     # Beyond this angle the density has fallen by e^-60 at least.
     end = 2 * np.arcsin(min(1.0, np.sqrt((60 + 2 * dim) / (2 * kappa)))) if kappa > 0 else np.pi
     edges = np.linspace(0, end, 8193)
     log_peak = _log_vmf(edges[1:-1], dim, kappa).max()
 
     def integral(low: Float64, high: Float64) -> Float64:
-        theta = (low + high)[..., None] / 2 + (high - low)[..., None] / 2 * _NODES
-        return np.asarray((np.exp(_log_vmf(theta, dim, kappa) - log_peak) * _WEIGHTS).sum(-1) * (high - low) / 2)
+        theta = (low + high)[..., None] / 2 + (high - low)[..., None] / 2 * nodes
+        return np.asarray((np.exp(_log_vmf(theta, dim, kappa) - log_peak) * weights).sum(-1) * (high - low) / 2)
 
     panels = integral(edges[:-1], edges[1:])
     below, above = np.cumsum(panels) - panels, np.cumsum(panels[::-1])[::-1] - panels
@@ -76,4 +81,6 @@ def von_mises_fisher_angle(dim: int, kappa: float) -> Float64:
 
 
 def _log_vmf(theta: Float64, dim: int, kappa: float) -> Float64:
+    from scipy import special
+
     return kappa * (np.cos(theta) - 1) + special.xlogy(dim - 2, np.sin(theta))

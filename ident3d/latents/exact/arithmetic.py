@@ -25,7 +25,7 @@ SQRT_2PI = 2.5066282746310002
 
 
 def polynomial(x: Float64, coefficients: Sequence[float]) -> Float64:
-    """c[0] + c[1] x + c[2] x² + …, by Horner's rule."""
+    """Return c[0] + c[1] x + c[2] x² + …, by Horner's rule."""
     # The rule fixes the order of the operations, and with it the last bit.
     total = np.full_like(x, coefficients[-1])
     for c in reversed(coefficients[:-1]):
@@ -34,7 +34,7 @@ def polynomial(x: Float64, coefficients: Sequence[float]) -> Float64:
 
 
 def _inverse_factorials(first: int, last: int, step: int, sign: float) -> list[float]:
-    """1/first!, sign/(first+step)!, 1/(first+2 step)!, …: quotients of whole numbers, hence correctly rounded."""
+    """Return 1/first!, sign/(first+step)!, 1/(first+2 step)!, …: quotients of whole numbers, so correctly rounded."""
     values: list[float] = []
     factorial = 1
     for n in range(last + 1):
@@ -52,7 +52,7 @@ _ATAN = [(-1) ** k / (2 * k + 1) for k in range(15)]
 
 
 def sin_cos(x: ArrayLike) -> tuple[Float64, Float64]:
-    """(sin x, cos x) for |x| up to a million."""
+    """Return (sin x, cos x) for |x| up to a million."""
     x = np.asarray(x, np.float64)
     quarter = np.rint(x / HALF_PI)
     # Subtracted in two parts: the first product is exact, so the difference keeps its digits.
@@ -68,7 +68,7 @@ def sin_cos(x: ArrayLike) -> tuple[Float64, Float64]:
 
 
 def exp(x: ArrayLike) -> Float64:
-    """eˣ for |x| ≤ 700."""
+    """Return eˣ for |x| ≤ 700."""
     x = np.asarray(x, np.float64)
     # eˣ = 2ⁿ eʳ with |r| ≤ ln 2 / 2, where the series is short; 2ⁿ is exact.
     doublings = np.rint(x / sum(LN2_PARTS))
@@ -77,7 +77,7 @@ def exp(x: ArrayLike) -> Float64:
 
 
 def log(x: ArrayLike) -> Float64:
-    """ln x for x > 0, from ln m = 2 artanh((m - 1)/(m + 1)) with m between √½ and √2."""
+    """Return ln x for x > 0, from ln m = 2 artanh((m - 1)/(m + 1)) with m between √½ and √2."""
     m, e = np.frexp(np.asarray(x, np.float64))
     low = m < np.sqrt(0.5)
     m, e = np.where(low, 2 * m, m), np.where(low, e - 1, e)
@@ -86,7 +86,7 @@ def log(x: ArrayLike) -> Float64:
 
 
 def atan2(y: ArrayLike, x: ArrayLike) -> Float64:
-    """The angle of (x, y) in [-π, π], 0 at the origin."""
+    """Return the angle of (x, y) in [-π, π], 0 at the origin."""
     y, x = np.broadcast_arrays(np.asarray(y, np.float64), np.asarray(x, np.float64))
     low, high = np.minimum(np.abs(x), np.abs(y)), np.maximum(np.abs(x), np.abs(y))
     # The smaller over the larger keeps t within 1; at the origin 0/1 gives the angle 0.
@@ -101,7 +101,7 @@ def atan2(y: ArrayLike, x: ArrayLike) -> Float64:
 
 
 def normal_cdf(x: ArrayLike) -> Float64:
-    """Φ(x) = P(N(0, 1) ≤ x); small values keep their relative precision (to x = -37)."""
+    """Return Φ(x) = P(N(0, 1) ≤ x); small values keep their relative precision (to x = -37)."""
     x = np.asarray(x, np.float64)
     # Just beyond 37 the tail leaves the range of normal float64 numbers.
     z = np.minimum(np.abs(x), 37.0)
@@ -141,7 +141,7 @@ _FAR_TAIL = (
 
 
 def normal_quantile(p: ArrayLike) -> Float64:
-    """Φ⁻¹(p) for 0 < p < 1."""
+    """Return Φ⁻¹(p) for 0 < p < 1."""
     p = np.asarray(p, np.float64)
     q = p - 0.5
     middle = np.abs(q) <= 0.425

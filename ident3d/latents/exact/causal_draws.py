@@ -6,8 +6,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ident3d.latents.exact.arithmetic import Float64, exp, log, normal_cdf, normal_quantile
+from ident3d.latents.exact.arithmetic import Float64
 from ident3d.latents.exact.causal import CausalModel
+from ident3d.latents.exact.families import BELOW_ONE, noise, truncated_laplace, truncated_normal, wrapped
 from ident3d.latents.exact.formula import Formula
 from ident3d.latents.exact.mechanism import Node
 from ident3d.latents.exact.names import CLASSES, NAMES
@@ -15,11 +16,10 @@ from ident3d.latents.exact.streams import uniform_float32, uniform_float64
 
 # The class has a word to itself, as each latent has.
 CLASS_WORD: Final = len(NAMES)
-BELOW_ONE: Final = 1 - 2.0**-53
 
 
 def classes_of(index: NDArray[np.int64], classes: tuple[str, ...]) -> NDArray[np.int8]:
-    """Image i has the class classes[i mod len(classes)], told by its number in CLASSES: any n is balanced."""
+    """Return classes[i mod len(classes)] for each image i, by its number in CLASSES: any n is balanced."""
     codes = np.array([CLASSES.index(name) for name in classes], np.int8)
     chosen: NDArray[np.int8] = codes[index % len(codes)]
     return chosen
@@ -30,19 +30,21 @@ def sample(
     word: NDArray[np.uint64],
     index: NDArray[np.int64],
     drawn_classes: tuple[str, ...],
-    held: Mapping[str, float],
+    held: Mapping[str, float | NDArray[np.float32]],
+    given_classes: NDArray[np.int8] | None = None,
 ) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
-    """Raw latents (n, 10) and classes (n,) of the images `index`, from random words (n, > 10).
+    """Return raw latents (n, 10) and classes (n,) of the images `index`, from random words (n, > 10).
 
-    `held` latents are set from outside: do(z_k = value). A child sees its parents as they are stored, in float32.
+    `held` latents are set from outside: do(z_k = value), for all images or for each; so are classes, if they are given.
+    A child sees its parents as they are stored, in float32.
     Latent k has word k to itself, so that an intervention changes its descendants and nothing else.
     """
     raw = np.empty((len(word), len(NAMES)), np.float32)
-    classes = classes_of(index, drawn_classes)
+    classes = classes_of(index, drawn_classes) if given_classes is None else given_classes
     latents: dict[str, Float64] = {}
     for name in model.order:
         if name == "class":
-            if model.weights and len(drawn_classes) > 1:
+            if given_classes is None and model.weights and len(drawn_classes) > 1:
                 weights = [model.weights[model.classes.index(c)].value(latents) for c in drawn_classes]
                 chosen, _ = choose(weights, uniform_float64(word[:, CLASS_WORD]))
                 classes = classes_of(chosen, drawn_classes)
@@ -51,7 +53,7 @@ def sample(
         if name in held:
             raw[:, k] = held[name]
         elif node.components:
-            raw[:, k] = _around_means(model, node, latents, classes, uniform_float64(word[:, k]))
+            raw[:, k] = around_means(model, node, latents, classes, uniform_float64(word[:, k]))
         else:
             middle, half = (node.low + node.high) / 2, (node.high - node.low) / 2
             raw[:, k] = middle + half * uniform_float32(word[:, k]).astype(np.float64)
@@ -60,7 +62,7 @@ def sample(
 
 
 def choose(weights: Sequence[Float64], u: Float64) -> tuple[NDArray[np.int64], Float64]:
-    """Which of the weights each u falls on, and how far through it, which is uniform again."""
+    """Return which of the weights each u falls on, and how far through it, which is uniform again."""
     ends = [np.broadcast_to(weights[0], u.shape)]
     # Added in order, so that the last bit agrees everywhere.
     for weight in weights[1:]:
@@ -75,11 +77,11 @@ def choose(weights: Sequence[Float64], u: Float64) -> tuple[NDArray[np.int64], F
 
 
 def means(model: CausalModel, node: Node, latents: Mapping[str, Float64], classes: NDArray[np.int8]) -> list[Float64]:
-    """The mean of each component for each image."""
+    """Return the mean of each component for each image."""
     return [_by_class(model, part.mean, latents, classes) for part in node.components]
 
 
-def _around_means(
+def around_means(
     model: CausalModel, node: Node, latents: Mapping[str, Float64], classes: NDArray[np.int8], u: Float64
 ) -> Float64:
     chosen = np.zeros(len(u), np.int64)
@@ -88,10 +90,16 @@ def _around_means(
     value = np.empty(len(u))
     for k, part in enumerate(node.components):
         rows = chosen == k
-        given = {name: latents[name][rows] for name in node.parents - {"class"}}
+        given = {key: latents[key][rows] for key in node.keys}
         mean, sd = (_by_class(model, formulas, given, classes[rows]) for formulas in (part.mean, part.sd))
-        draw = _truncated_normal if part.noise == "normal" else _truncated_laplace
-        value[rows] = draw(node, mean, sd, u[rows])
+        if node.periodic:
+            width = sd if part.noise == "normal" else sd / np.sqrt(2.0)
+            value[rows] = wrapped(mean + width * noise(part.noise, 0.0, u[rows]))
+        elif part.noise == "normal":
+            value[rows] = truncated_normal(node.low, node.high, mean, sd, u[rows])
+        else:
+            # The noise has the standard deviation sd.
+            value[rows] = truncated_laplace(node.low, node.high, mean, sd / np.sqrt(2.0), u[rows])
     return value
 
 
@@ -103,35 +111,5 @@ def _by_class(
     value = np.empty(classes.shape)
     for name, formula in zip(model.classes, formulas, strict=True):
         rows = classes == CLASSES.index(name)
-        value[rows] = formula.value({parent: latents[parent][rows] for parent in formula.names})
-    return value
-
-
-def _truncated_normal(node: Node, mean: Float64, sd: Float64, u: Float64) -> Float64:
-    """μ + sd Φ⁻¹(Φ(a) + u (Φ(b) - Φ(a))) with a, b the range's ends, mirrored where the range is in the upper tail."""
-    a, b = (node.low - mean) / sd, (node.high - mean) / sd
-    # In the upper tail Φ is 1 up to a few last digits; in the lower one it keeps all of them.
-    mirrored = a + b > 0
-    a, b = np.where(mirrored, -b, a), np.where(mirrored, -a, b)
-    low, high = normal_cdf(a), normal_cdf(b)
-    # Rounding must not reach 1, where the quantile is infinite.
-    score = normal_quantile(np.minimum(low + u * (high - low), BELOW_ONE))
-    value: Float64 = np.clip(mean + sd * np.where(mirrored, -score, score), node.low, node.high)
-    return value
-
-
-def _truncated_laplace(node: Node, mean: Float64, sd: Float64, u: Float64) -> Float64:
-    """The same with F(t) = eᵗ/2 below 0 and 1 - e⁻ᵗ/2 above, t in units of sd/√2, which gives the sd its name."""
-    scale = sd / np.sqrt(2.0)
-    a, b = (node.low - mean) / scale, (node.high - mean) / scale
-    mirrored = a + b > 0
-    # Beyond 690 nothing is left of the tail.
-    a, b = (np.clip(end, -690.0, 690.0) for end in (np.where(mirrored, -b, a), np.where(mirrored, -a, b)))
-    tails = [exp(-np.abs(end)) / 2 for end in (a, b)]
-    low, high = (np.where(end < 0, tail, 1 - tail) for end, tail in zip((a, b), tails, strict=True))
-    # 1 - u keeps a larger u a larger value.
-    p = np.minimum(low + np.where(mirrored, 1 - u, u) * (high - low), BELOW_ONE)
-    tail = log(2 * np.where(p < 0.5, p, 1 - p))
-    score = np.where(p < 0.5, tail, -tail)
-    value: Float64 = np.clip(mean + scale * np.where(mirrored, -score, score), node.low, node.high)
+        value[rows] = formula.value({key: latents[key][rows] for key in formula.keys})
     return value

@@ -1,5 +1,7 @@
 """Formulas of a graph: numbers, pi, latents, + - * / **, parentheses, a few functions, and nothing else.
 
+Of a categorical factor they ask whether it has a value, as in shape == "cube", which is 1 or 0.
+
 They are read into Python's syntax tree, checked against a short list of what is allowed and evaluated node by node; the
 text is never executed. Arrays go through arithmetic that every machine agrees on; intervals show what a value can be.
 """
@@ -23,7 +25,7 @@ FARTHEST_ANGLE: Final = 1e5
 LARGEST_EXPONENT: Final = 100
 # Of any intermediate result, so that nothing overflows.
 LARGEST: Final = 1e300
-Interval = tuple[float, float]
+Bounds = tuple[float, float]
 
 
 def _smaller(a: Float64, b: Float64) -> Float64:
@@ -54,19 +56,59 @@ class Formula:
     @property
     def names(self) -> frozenset[str]:
         """The latents that it speaks of."""
+        return self.words - {"pi"}
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The latents that it speaks of, and pi."""
         calls = {id(node.func) for node in ast.walk(_tree(self.text)) if isinstance(node, ast.Call)}
         found = [node for node in ast.walk(_tree(self.text)) if isinstance(node, ast.Name) and id(node) not in calls]
-        return frozenset(node.id for node in found) - {"pi"}
+        return frozenset(node.id for node in found)
+
+    @property
+    def choices(self) -> frozenset[tuple[str, str]]:
+        """The categorical factors that it asks for a value, each with the value."""
+        nodes = ast.walk(_tree(self.text))
+        return frozenset(_choice(node) for node in nodes if isinstance(node, ast.Compare))
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        """The latents that it takes for numbers."""
+        nodes = list(ast.walk(_tree(self.text)))
+        asked = {id(node.left) for node in nodes if isinstance(node, ast.Compare)}
+        return self.names & {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in asked}
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """What `value` looks up: latents, and the keys of choices."""
+        return self.numbers | {choice_key(*choice) for choice in self.choices}
 
     def value(self, latents: Mapping[str, Float64]) -> Float64:
         return _value(_tree(self.text), latents)
 
-    def bounds(self, ranges: Mapping[str, Interval]) -> Interval:
-        """An interval that the value cannot leave while each latent stays in its range."""
+    def bounds(self, ranges: Mapping[str, Bounds]) -> Bounds:
+        """Return an interval that the value cannot leave while each latent stays in its range."""
         try:
             return _bounds(_tree(self.text), ranges)
         except UserError as error:
             raise UserError(f"In the formula {self.text!r} {error}") from None
+
+
+def choice_key(name: str, value: str) -> str:
+    """Return the name by which a formula looks up whether a categorical factor has a value: 1 or 0."""
+    return f"{name} == {value}"
+
+
+def value_name(value: float | str) -> str:
+    """Return a value of a categorical factor as graphs write it."""
+    return value if isinstance(value, str) else f"{value:.12g}"
+
+
+def _choice(node: ast.Compare) -> tuple[str, str]:
+    match node:
+        case ast.Compare(left=ast.Name(id=name), comparators=[ast.Constant(value=str() | int() | float() as value)]):
+            return name, value_name(value)
+    raise AssertionError(ast.dump(node))
 
 
 @lru_cache
@@ -96,6 +138,10 @@ def _check(node: ast.expr, text: str) -> None:
             _check(right, text)
             if isinstance(op, ast.Pow) and any(isinstance(part, ast.Name) for part in ast.walk(right)):
                 raise UserError(f"In the formula {text!r} an exponent is no plain number; exp takes latents.")
+        case ast.Compare(
+            left=ast.Name(), ops=[ast.Eq()], comparators=[ast.Constant(value=str() | int() | float() as value)]
+        ) if not isinstance(value, bool):
+            pass
         case ast.Call(func=ast.Name(id=function), args=arguments, keywords=[]):
             check_known("function", function, [*FUNCTIONS, *CHOICES])
             if len(arguments) < 2 if function in CHOICES else len(arguments) != 1:
@@ -122,6 +168,8 @@ def _value(node: ast.expr, latents: Mapping[str, Float64]) -> Float64:
             return np.asarray(math.pi)
         case ast.Name(id=name):
             return latents[name]
+        case ast.Compare():
+            return latents[choice_key(*_choice(node))]
         case ast.UnaryOp(op=op, operand=operand):
             inner = _value(operand, latents)
             return -inner if isinstance(op, ast.USub) else inner
@@ -135,7 +183,7 @@ def _value(node: ast.expr, latents: Mapping[str, Float64]) -> Float64:
     raise AssertionError(ast.dump(node))
 
 
-def _bounds(node: ast.expr, ranges: Mapping[str, Interval]) -> Interval:
+def _bounds(node: ast.expr, ranges: Mapping[str, Bounds]) -> Bounds:
     low, high = _interval(node, ranges)
     # A negation, so that NaN is refused too.
     if not max(-low, high) <= LARGEST:
@@ -143,7 +191,7 @@ def _bounds(node: ast.expr, ranges: Mapping[str, Interval]) -> Interval:
     return low, high
 
 
-def _interval(node: ast.expr, ranges: Mapping[str, Interval]) -> Interval:
+def _interval(node: ast.expr, ranges: Mapping[str, Bounds]) -> Bounds:
     match node:
         case ast.Constant(value=int() | float() as value):
             return float(value), float(value)
@@ -151,6 +199,8 @@ def _interval(node: ast.expr, ranges: Mapping[str, Interval]) -> Interval:
             return math.pi, math.pi
         case ast.Name(id=name):
             return ranges[name]
+        case ast.Compare():
+            return 0.0, 1.0
         case ast.UnaryOp(op=op, operand=operand):
             low, high = _bounds(operand, ranges)
             return (-high, -low) if isinstance(op, ast.USub) else (low, high)
@@ -174,7 +224,7 @@ def _interval(node: ast.expr, ranges: Mapping[str, Interval]) -> Interval:
     raise AssertionError(ast.dump(node))
 
 
-def _function_interval(function: str, arguments: list[Interval]) -> Interval:
+def _function_interval(function: str, arguments: list[Bounds]) -> Bounds:
     low, high = arguments[0]
     if function in CHOICES:
         choose = min if function == "min" else max
@@ -191,7 +241,7 @@ def _function_interval(function: str, arguments: list[Interval]) -> Interval:
     return (float(FUNCTIONS[function](np.asarray(low))),) * 2 if low == high else (-1.0, 1.0)
 
 
-def _power_interval(base: Interval, exponent: float) -> Interval:
+def _power_interval(base: Bounds, exponent: float) -> Bounds:
     low, high = base
     if low < 0 and exponent != round(exponent):
         raise UserError(f"a number that may be {low:g} is raised to {exponent:g}; below 0 exponents are whole.")

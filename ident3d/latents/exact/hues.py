@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def hue_to_rgb(hue_angle: ArrayLike, saturation: float, *, wrapped: bool = False) -> NDArray[np.float64]:
-    """RGB of hsv(hue_angle / 2 pi, saturation, 1), shape (..., 3).
+    """Return the RGB of hsv(hue_angle / 2 pi, saturation, 1), shape (..., 3).
 
     The published generator hands colorsys a negative hue as it is, without mod 1, and Blender then clamps negative
     channels to 0 and leaves values above 1: with h = hue_angle / 2 pi in (-1/6, 0) the colour does not depend on h.

@@ -23,12 +23,12 @@ _SHORT: Final = dict(zip(NAMES[3:], ("φ", "θ", "ψ", "spot", "h.obj", "h.spot"
 
 
 def short_name(name: str) -> str:
-    """The name of a latent as pictures shorten it; one that has no short form stays whole."""
+    """Return the name of a latent as pictures shorten it; one that has no short form stays whole."""
     return _SHORT.get(name, name.replace("sphere_", "s"))
 
 
 def single_names(name: str) -> tuple[str, ...]:
-    """The latents that a name stands for: a group's members, or the latent itself."""
+    """Return the latents that a name stands for: a group's members, or the latent itself."""
     if name in GROUPS:
         return GROUPS[name]
     if name in NAMES:
@@ -36,25 +36,30 @@ def single_names(name: str) -> tuple[str, ...]:
     raise unknown("latent", name, [*NAMES, *GROUPS])
 
 
-def assignments(texts: Iterable[str]) -> dict[str, float | str]:
-    """NAME=VALUE as options give them: a raw value for a latent or a group of them, a name for the class.
+def assignments(
+    texts: Iterable[str], example: str = "rotation=0, class=Hare, x~normal(0.2,0.3)", *, own: bool = False
+) -> dict[str, float | str]:
+    """Return what NAME=VALUE options say: a raw value for a latent or a group of them, a name for the class.
 
-    NAME~DISTRIBUTION, such as x ~ normal(0.2, 0.3), is kept as its text.
+    NAME~DISTRIBUTION, such as x ~ normal(0.2, 0.3), is kept as its text. `example` is what a mistake is answered with.
+    Of a user's `own` scene, whose names are not known here, values stay texts: "1" may be a name.
     """
     values: dict[str, float | str] = {}
     for text in texts:
-        drawn = "~" in text
+        drawn = "~" in text and not own
         name, sign, value = (part.strip() for part in text.partition("~" if drawn else "="))
-        if not sign or not value or (drawn and name == "class"):
+        if not sign or not value:
+            raise UserError(f"{text!r} is not of the form NAME=VALUE, such as {example}.")
+        if drawn and name == "class":
             raise UserError(
-                f"{text!r} is not of the form NAME=VALUE, such as rotation=0, class=Hare, x~normal(0.2,0.3)."
+                f"The class is a name and is not drawn anew, as in {text!r}; give it one, as in class=Hare."
             )
-        if name != "class":
+        if name != "class" and not own:
             single_names(name)
         if name in values:
             raise UserError(f"{name} is given two values.")
         try:
-            values[name] = value if drawn or name == "class" else float(value)
+            values[name] = value if drawn or own or name == "class" else float(value)
         except ValueError:
             raise UserError(f"{name} takes a number, not {value!r}.") from None
     return values

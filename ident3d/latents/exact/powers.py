@@ -30,21 +30,21 @@ class Double(NamedTuple):
 
 
 def _sum(a: Float64, b: Float64) -> Double:
-    """A + b without error."""
+    """Return a + b without error."""
     total = a + b
     shared = total - a
     return Double(total, (a - (total - shared)) + (b - shared))
 
 
 def _product(a: Float64, b: Float64) -> Double:
-    """A · b without error, for numbers below 10³⁰⁰."""
+    """Return a · b without error, for numbers below 10³⁰⁰."""
     total = a * b
     (a1, a2), (b1, b2) = _halves(a), _halves(b)
     return Double(total, ((a1 * b1 - total) + a1 * b2 + a2 * b1) + a2 * b2)
 
 
 def _halves(a: Float64) -> tuple[Float64, Float64]:
-    """A as a sum of two numbers of 26 digits, whose products are exact."""
+    """Return a as a sum of two numbers of 26 digits, whose products are exact."""
     spread = 134217729.0 * a
     high = spread - (spread - a)
     return high, a - high
@@ -74,7 +74,7 @@ def _double(value: Fraction) -> Double:
 
 
 def _factorial_series(last: int) -> list[Fraction]:
-    """1/1!, 1/2!, …, 1/last!."""
+    """Return 1/1!, 1/2!, …, 1/last!."""
     values = [Fraction(1)]
     for n in range(2, last + 1):
         values.append(values[-1] / n)
@@ -87,7 +87,7 @@ _REST = [float(value) for value in _SERIES[PRECISE:]]
 
 
 def _exponential(x: Double) -> tuple[Float64, Double]:
-    """N and t with e^x = 2ⁿ (1 + t), -0.3 < t < 0.42; t keeps its digits where it is small."""
+    """Return n and t with e^x = 2ⁿ (1 + t), -0.3 < t < 0.42; t keeps its digits when it is small."""
     doublings = np.rint(x.high / LN2[0])
     # The first difference is exact, because both numbers are close; the second is kept with its error.
     r = _sum(x.high - doublings * LN2[0], -doublings * LN2[1])
@@ -99,7 +99,7 @@ def _exponential(x: Double) -> tuple[Float64, Double]:
 
 
 def _scaled(x: Double) -> Float64:
-    """e^x, for x within EXP_RANGE."""
+    """Return e^x, for x within EXP_RANGE."""
     doublings, t = _exponential(x)
     whole = _add(Double(np.ones_like(t.high), np.zeros_like(t.high)), t)
     return np.ldexp(whole.high, doublings.astype(np.int32))

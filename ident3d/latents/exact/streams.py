@@ -6,7 +6,7 @@ different splits never meet. ``random_raw`` is covered by NumPy's promise that a
 """
 
 import operator
-from typing import Final
+from typing import Final, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,27 +14,37 @@ from numpy.typing import NDArray
 from ident3d.errors import UserError
 
 SPLITS: Final = ("train", "test")
-# Of 64 bits each: a multiple of the four that one step of the counter gives, and more than any world needs.
+# Of 64 bits each: a multiple of the four that one step of the counter gives, and more than any world of ours needs.
 WORDS_PER_IMAGE: Final = 16
 _PURPOSES: Final = ("latents", "noise")
+
+
+def check_seed(seed: SupportsIndex) -> int:
+    """Return a seed as a number; raise UserError if it is none, or does not fit into 64 bits."""
+    if not isinstance(seed, SupportsIndex) or not 0 <= operator.index(seed) < 2**64:
+        raise UserError(f"The seed must be a whole number from 0 to 2**64 - 1, not {seed!r}.")
+    return operator.index(seed)
 
 
 def _key(seed: int, split: str, purpose: str) -> int:
     if split not in SPLITS:
         raise UserError(f"There is no split {split!r}; the splits are {' and '.join(SPLITS)}.")
-    if not 0 <= operator.index(seed) < 2**64:
-        raise UserError(f"The seed must be a whole number from 0 to 2**64 - 1, not {seed}.")
     # The stream's number lies above the 64 bits of the seed, so that no two keys are equal.
-    return int(seed) + ((SPLITS.index(split) + len(SPLITS) * _PURPOSES.index(purpose)) << 64)
+    return check_seed(seed) + ((SPLITS.index(split) + len(SPLITS) * _PURPOSES.index(purpose)) << 64)
 
 
-def words(seed: int, split: str, start: int, count: int) -> NDArray[np.uint64]:
-    """The random words of images start … start+count-1, shape (count, WORDS_PER_IMAGE)."""
+def words(
+    seed: int, split: str, start: int, count: int, each: int = WORDS_PER_IMAGE, attempt: int = 0
+) -> NDArray[np.uint64]:
+    """Return the random words of images start … start+count-1, shape (count, each); `each` is a multiple of four.
+
+    Who rejects what the words gave takes those of a further `attempt`.
+    """
     if start < 0 or count < 0:
         raise UserError(f"Images are numbered from 0, so {count} images from number {start} cannot be drawn.")
-    # The counter starts at the first image's words: each of its steps gives four.
-    philox = np.random.Philox(key=_key(seed, split, "latents"), counter=start * (WORDS_PER_IMAGE // 4))
-    return np.asarray(philox.random_raw(count * WORDS_PER_IMAGE), np.uint64).reshape(count, WORDS_PER_IMAGE)
+    # The counter starts at the first image's words: each of its steps gives four. Of its 256 bits, images take half.
+    philox = np.random.Philox(key=_key(seed, split, "latents"), counter=start * (each // 4) + (attempt << 128))
+    return np.asarray(philox.random_raw(count * each), np.uint64).reshape(count, each)
 
 
 def noise_seed(seed: int, split: str, index: int) -> int:
@@ -59,12 +69,12 @@ def noise_seed(seed: int, split: str, index: int) -> int:
 
 
 def uniform_float32(word: NDArray[np.uint64]) -> NDArray[np.float32]:
-    """U(-1, 1) from a word's upper 24 bits k: (2k + 1 - 2²⁴) / 2²⁴, odd multiples of 2⁻²⁴, all exact in float32."""
+    """Return U(-1, 1) from a word's upper 24 bits k: (2k + 1 - 2²⁴) / 2²⁴, odd multiples of 2⁻²⁴, exact in float32."""
     k = (word >> np.uint64(40)).astype(np.int64)
     return ((2 * k + 1 - 2**24) / 2**24).astype(np.float32)
 
 
 def uniform_float64(word: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """U(0, 1) without its ends, from a word's upper 52 bits k: (2k + 1) / 2⁵³, exact in float64."""
+    """Return U(0, 1) without its ends, from a word's upper 52 bits k: (2k + 1) / 2⁵³, exact in float64."""
     k = (word >> np.uint64(12)).astype(np.int64)
     return (2 * k + 1) / 2.0**53

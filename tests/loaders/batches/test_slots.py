@@ -15,7 +15,8 @@ from synthetic import make_dataset
 
 from ident3d.errors import UserError
 from ident3d.loaders.batches import shared_slots as slots
-from ident3d.loaders.batches.loader import Loader, make_loader
+from ident3d.loaders.batches.loader import make_loader
+from ident3d.loaders.batches.resumable import Loader
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.loaders.pairs import search

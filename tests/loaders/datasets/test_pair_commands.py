@@ -51,6 +51,10 @@ def test_pairs_prints_and_plots_what_finite_data_does(path: Path, tmp_path: Path
     table = run("pairs", path, "--pairs", 500).stdout
     assert "300 images, search exact" in table
     assert (tmp_path / "set-pairs.png").is_file()
+    for out, fact in {"plot.xyz": ".png", "no/plot.png": str(tmp_path / "no")}.items():
+        refused = run("pairs", path, "--pairs", 500, "--out", tmp_path / out)
+        assert refused.exit_code == 2
+        assert fact in refused.stderr
 
 
 def test_realised_pairs_are_as_asked_where_images_are_dense(tmp_path: Path) -> None:
@@ -108,6 +112,8 @@ def test_export_and_import(path: Path, tmp_path: Path) -> None:
         (("pairs", "{}/set", "--sigma", "wide"), "takes a number, or none"),
         (("pairs", "{}/set", "--pairs", "0"), "At least one pair"),
         (("pairs", "{}/set", "--same-class"), "have no classes"),
+        (("pairs", "{}/set", "--lambda", "5"), "rejected_normal"),
+        (("pairs", "{}/set", "--kappa", "5"), "vmf"),
         (("index", "{}/set", "--search", "fast"), "There is no search 'fast'"),
         (("import", "{}/nowhere", "{}/out"), "There is no folder or archive"),
         (("import", "{}/set", "{}/out"), "No published layout was found"),

@@ -10,16 +10,17 @@ from synthetic import make_dataset
 
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders.folder import DATASET_FILE, SHARDS, open_folder
+from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.folders.lifecycle import begin, remove_dataset
-from ident3d.loaders.folders.output import writing
+from ident3d.loaders.folders.output import hold_output
 from ident3d.loaders.folders.packed import PACKED_FILE, PIXELS_FILE, pack
 from ident3d.loaders.folders.verify import verify
 from ident3d.loaders.format import manifest
+from ident3d.loaders.format.description import DATASET_FILE, SHARDS
 from ident3d.loaders.format.files import TEMPORARY, remove_partial_files, write_atomically
 from ident3d.loaders.format.inside import FOLLOW_VARIABLE, NotPlain
 from ident3d.loaders.format.latents_table import TABLE_FILE
-from ident3d.loaders.stores.lease import PREFIX, lease
+from ident3d.loaders.stores.lease import LEASE_PREFIX, lease
 
 
 @pytest.fixture(autouse=True)
@@ -59,14 +60,14 @@ def with_linked_shards(path: Path, outside: Path) -> Path:
 
 
 def resume(path: Path) -> None:
-    with writing(path) as output:
+    with hold_output(path) as output:
         opened = manifest.read_entries(path)
         description = begin(path, read_settings(path), 16, 8)
         output.resume(description, opened)
 
 
 def read_settings(path: Path) -> dict[str, object]:
-    from ident3d.loaders.folders.folder import read_description
+    from ident3d.loaders.format.description import read_description
 
     return read_description(path).settings
 
@@ -197,7 +198,7 @@ def test_what_has_the_name_of_a_lease_and_is_no_file_holds_nobody_up(
     put: Callable[[Path], None], tmp_path: Path
 ) -> None:
     for name in ("1", "2", "0007", "9" * 40, "two"):
-        put(tmp_path / f"{PREFIX}{name}")
+        put(tmp_path / f"{LEASE_PREFIX}{name}")
     with lease(tmp_path) as held:
         held.check()
         with pytest.raises(UserError, match=f"process {os.getpid()} on "), lease(tmp_path):
@@ -206,7 +207,7 @@ def test_what_has_the_name_of_a_lease_and_is_no_file_holds_nobody_up(
 
 
 def test_a_lease_dated_in_the_future_lapses(tmp_path: Path) -> None:
-    claim = tmp_path / f"{PREFIX}1"
+    claim = tmp_path / f"{LEASE_PREFIX}1"
     claim.write_bytes(b"{}")
     os.utime(claim, (2**33, 2**33))
     with pytest.raises(UserError, match="another process"), lease(tmp_path):

@@ -11,14 +11,15 @@ import pytest
 from synthetic import make_dataset
 
 from ident3d.errors import UserError
-from ident3d.loaders.folders.folder import DATASET_FILE, SHARDS, open_folder, read_description
+from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.folders.lifecycle import Job, begin, plan
-from ident3d.loaders.folders.output import writing
+from ident3d.loaders.folders.output import hold_output
 from ident3d.loaders.folders.provenance import PROVENANCE_FILE
 from ident3d.loaders.folders.store_transfer import scratch_for_job
 from ident3d.loaders.format import manifest
+from ident3d.loaders.format.description import DATASET_FILE, SHARDS, read_description
 from ident3d.loaders.format.files import sha256_of_file
-from ident3d.loaders.format.latents_source import LATENTS_FILE, copied, copy_is_sound, npy_bytes
+from ident3d.loaders.format.latents_source import LATENTS_FILE, copy_is_sound, npy_bytes, source_of_copy
 from ident3d.loaders.stores.cache import manifest_of
 from ident3d.loaders.stores.lease import lease
 from ident3d.loaders.stores.store import Store
@@ -38,10 +39,13 @@ def test_a_run_that_lost_its_folder_enters_no_more_shards(tmp_path: Path) -> Non
     folder = make_dataset(tmp_path / "data", 24, finished=False)
     opened = open_folder(folder)
     before = (folder / manifest.MANIFEST_FILE).read_bytes()
-    with writing(folder) as output:
+    with hold_output(folder) as output:
         output.record(datetime.now(UTC), images=0)
         (folder / PROVENANCE_FILE).unlink()  # it was written while the folder was ours
-    with writing(folder) as output, lease(folder, lapse_seconds=0):  # the other came after a long pause of the first
+    with (
+        hold_output(folder) as output,
+        lease(folder, lapse_seconds=0),
+    ):  # the other came after a long pause of the first
         with pytest.raises(UserError, match="took over"):
             output.enter(opened.entries[0])
         with pytest.raises(UserError, match="took over"):
@@ -58,7 +62,7 @@ def test_a_run_that_lost_its_store_enters_no_more_shards(tmp_path: Path) -> None
     opened = open_folder(folder)
     store = uploaded(folder)
     described = store.get(DATASET_FILE)
-    with writing(store) as output:
+    with hold_output(store) as output:
         output.resume(opened.description, list(opened.entries))
         output.enter(opened.entries[0])
         before = manifest_of(store, complete=False)
@@ -79,7 +83,7 @@ def test_a_run_that_lost_its_store_enters_no_more_shards(tmp_path: Path) -> None
 
 def test_what_cannot_be_written_is_said_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"file cannot be written: File exists"), writing(tmp_path / "file"):
+    with pytest.raises(UserError, match=r"file cannot be written: File exists"), hold_output(tmp_path / "file"):
         pass
 
 
@@ -91,7 +95,7 @@ def test_of_a_lost_manifest_s_shards_one_at_a_time_is_at_hand(tmp_path: Path) ->
     (folder / manifest.MANIFEST_FILE).unlink()
     store, held = uploaded(folder), list[list[str]]()
     store.remove(f"{SHARDS}/00001.h5")
-    with writing(store) as output:
+    with hold_output(store) as output:
         shards = output.path / SHARDS
         for job in output.each_in_scratch(plan(read_description(output.path), [])):
             held.append([file.name for file in shards.iterdir()])
@@ -138,7 +142,7 @@ def test_a_worker_has_the_latents_file_at_hand(tmp_path: Path, monkeypatch: pyte
     pytest.importorskip("fsspec")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     drawn, file = open_folder(make_dataset(tmp_path / "drawn", 8)), npy_bytes(np.zeros((8, 10), np.float32))
-    settings = drawn.description.settings | {"source": copied(file, seed=0, split="train")}
+    settings = drawn.description.settings | {"source": source_of_copy(file, seed=0, split="train")}
     begin(tmp_path / "data", settings, 8)
     store = uploaded(tmp_path / "data")
     job = Job("00000.h5", 0, 8)

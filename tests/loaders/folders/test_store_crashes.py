@@ -12,21 +12,22 @@ from synthetic import pictures
 
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
-from ident3d.loaders.folders.folder import SHARDS, is_dataset
+from ident3d.loaders.folders.folder import is_dataset
 from ident3d.loaders.folders.lifecycle import plan, save_if_changed, target_description
-from ident3d.loaders.folders.output import writing
+from ident3d.loaders.folders.output import hold_output
 from ident3d.loaders.folders.store_transfer import scratch_for_job
 from ident3d.loaders.folders.verify import verify
-from ident3d.loaders.format.latents_source import drawn
+from ident3d.loaders.format.description import SHARDS
+from ident3d.loaders.format.latents_source import source_of_seed
 from ident3d.loaders.format.manifest import entry_of, in_order
 from ident3d.loaders.format.shard import Shard, encode_shard
 from ident3d.loaders.stores.store import Store
-from ident3d.loaders.stores.store_lease import FOLDER
+from ident3d.loaders.stores.store_lease import LEASE_FOLDER
 
 pytest.importorskip("fsspec")
 
 WORLD = World("3dident")
-SETTINGS: dict[str, Any] = {"world": WORLD.as_dict(), "size": 8, "source": drawn(0, "train")}
+SETTINGS: dict[str, Any] = {"world": WORLD.as_dict(), "size": 8, "source": source_of_seed(0, "train")}
 SETTINGS |= {"quality": None, "material": "none", "device": "none", "versions": {}}
 
 
@@ -52,7 +53,7 @@ class Mortal(Store):
             self.remove(name)
 
     def live(self, name: str) -> None:
-        self.left[0] -= not name.startswith(FOLDER)
+        self.left[0] -= not name.startswith(LEASE_FOLDER)
         if not self.left[0]:
             self.left[0] = -1
             raise Crash
@@ -60,7 +61,7 @@ class Mortal(Store):
 
 def make(place: Path | Store, n: int, *, fresh: bool = False) -> int:
     """What `render` does, with pictures that cost nothing; how many shards were made."""
-    with writing(place) as output:
+    with hold_output(place) as output:
         cleared = fresh and is_dataset(output.path)
         if cleared:
             output.clear()

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -11,21 +12,23 @@ from synthetic import make_dataset
 
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders import folder
-from ident3d.loaders.folders import lifecycle as making
+from ident3d.loaders.folders import folder, lifecycle
+from ident3d.loaders.format import description as recorded
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.files import sha256
-from ident3d.loaders.format.shard import check_layout, read_shard
+from ident3d.loaders.format.shard import read_shard
+from ident3d.loaders.format.shard_layout import check_layout
+from ident3d.looking.info import info
 
 
 def reseal(path: Path) -> None:
     """Enter a changed first shard with its new size and hash, as whoever made a hostile dataset would."""
-    description = folder.read_description(path)
+    description = recorded.read_description(path)
     entries = manifest.read_entries(path)
     data = folder.Folder(path, description, tuple(entries)).shard_path(entries[0]).read_bytes()
     changed = json.loads(entries[0].line()) | {"bytes": len(data), "sha256": sha256(data)}
     manifest.write_entries(path, [manifest.parse_line(json.dumps(changed)), *entries[1:]])
-    making.finish(path, description, manifest.read_entries(path))
+    lifecycle.finish(path, description, manifest.read_entries(path))
 
 
 def replace(file: h5py.File, name: str, **options: object) -> None:
@@ -158,23 +161,35 @@ def test_a_changed_manifest_or_description_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="digest"):
         ImageDataset(path)
     (path / manifest.MANIFEST_FILE).write_text(good)
-    content = json.loads((path / folder.DATASET_FILE).read_text())
-    (path / folder.DATASET_FILE).write_text(json.dumps(content | {"n": 15}))
+    content = json.loads((path / recorded.DATASET_FILE).read_text())
+    (path / recorded.DATASET_FILE).write_text(json.dumps(content | {"n": 15}))
     with pytest.raises(UserError, match="digest"):
         ImageDataset(path)
     content["format_version"] = 9
-    (path / folder.DATASET_FILE).write_text(json.dumps(content))
+    (path / recorded.DATASET_FILE).write_text(json.dumps(content))
     with pytest.raises(UserError, match=r"format 9.* format 1"):
         ImageDataset(path)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"), [("bytes", "x"), ("bytes", [None]), ("bytes", -1), ("shards_sha256", 1), ("all_latents", {})]
+)
+def test_a_signed_description_with_a_field_of_another_kind_is_refused(tmp_path: Path, field: str, value: Any) -> None:
+    path = make_dataset(tmp_path / "set", 8)
+    content = json.loads((path / recorded.DATASET_FILE).read_text()) | {field: value}
+    del content["digest"]
+    (path / recorded.DATASET_FILE).write_text(json.dumps(content | {"digest": recorded.digest(content)}))
+    with pytest.raises(UserError, match=field):
+        info(path)
+
+
 def test_a_dataset_of_no_images_is_refused(tmp_path: Path) -> None:
     path = make_dataset(tmp_path / "empty", 8)
-    description = folder.read_description(path)
+    description = recorded.read_description(path)
     sealed = {**description.as_dict(), "n": 0, "shards_sha256": sha256(b"")}
     del sealed["digest"]
     plain = json.loads(json.dumps(sealed))
-    (path / folder.DATASET_FILE).write_text(json.dumps(plain | {"digest": folder.digest(plain)}))
+    (path / recorded.DATASET_FILE).write_text(json.dumps(plain | {"digest": recorded.digest(plain)}))
     (path / manifest.MANIFEST_FILE).write_text("")
     with pytest.raises(UserError, match="empty"):
         ImageDataset(path)

@@ -22,21 +22,21 @@ from ident3d.errors import UserError
 from ident3d.latents.draws import draw
 from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders.folder import (
-    DATASET_FILE,
-    SHARDS,
-    digest,
-    open_folder,
-    read_description,
-    write_description,
-)
-from ident3d.loaders.folders.lifecycle import as_incomplete, begin
+from ident3d.loaders.folders.folder import open_folder
+from ident3d.loaders.folders.lifecycle import begin
 from ident3d.loaders.folders.verify import Verified, verify
 from ident3d.loaders.format import latents_source, manifest
 from ident3d.loaders.format.aside import REMOVED
+from ident3d.loaders.format.description import (
+    DATASET_FILE,
+    SHARDS,
+    digest,
+    read_description,
+    write_description,
+)
 from ident3d.loaders.format.files import sha256
 from ident3d.loaders.format.inside import FOLLOW_VARIABLE
-from ident3d.loaders.format.latents_source import LATENTS_FILE, copied, npy_bytes, recorded_latents
+from ident3d.loaders.format.latents_source import LATENTS_FILE, npy_bytes, recorded_latents, source_of_copy
 from ident3d.loaders.format.manifest import MANIFEST_FILE, entry_of
 from ident3d.loaders.format.shard import Shard, encode_shard, read_shard
 
@@ -364,12 +364,12 @@ def test_description_and_manifest_are_both_rebuilt(path: Path) -> None:
     (path / MANIFEST_FILE).unlink()
     (path / DATASET_FILE).write_bytes(b"{")
     assert repaired(path).good == 24
-    assert read_description(path) == as_incomplete(before)
+    assert read_description(path) == before.as_incomplete()
     assert open_folder(path).finished == 24
     (path / MANIFEST_FILE).unlink()
     (path / DATASET_FILE).unlink()
     assert repaired(path).good == 24
-    assert read_description(path) == as_incomplete(before)
+    assert read_description(path) == before.as_incomplete()
 
 
 def test_a_manifest_is_rebuilt_only_when_all_shards_can_be_read(path: Path, shim: str) -> None:
@@ -476,7 +476,7 @@ def test_a_copy_of_the_latents_that_only_a_rebuilt_description_calls_wrong_is_ke
     settings = read_description(path).settings
     for name in shards(path):
         shard = read_shard(path / SHARDS / name)
-        other = settings | {"source": copied(b"others", 0, "train")}
+        other = settings | {"source": source_of_copy(b"others", 0, "train")}
         (path / SHARDS / name).write_bytes(encode_shard(shard, other))
     (path / DATASET_FILE).unlink()
     (path / MANIFEST_FILE).unlink()
@@ -596,7 +596,7 @@ def test_the_copy_of_the_latents_is_read_once_for_all_shards(tmp_path: Path, mon
     world = World("3dident")
     raw = draw(world, seed=0, split="train", start=0, count=24).raw
     (tmp_path / LATENTS_FILE).write_bytes(data := npy_bytes(raw))
-    settings = {"world": world.as_dict(), "source": copied(data, 0, "train")}
+    settings = {"world": world.as_dict(), "source": source_of_copy(data, 0, "train")}
     reads = list[str]()
     real = latents_source.read_plain
     monkeypatch.setattr(latents_source, "read_plain", lambda path, name: reads.append(name) or real(path, name))

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ident3d.errors import UserError
-from ident3d.loaders.folders.folder import Description, missing_ranges
+from ident3d.loaders.folders.folder import missing_ranges
 from ident3d.loaders.folders.lifecycle import plan
 from ident3d.loaders.format import manifest
+from ident3d.loaders.format.description import Description
 from ident3d.loaders.format.manifest import (
     ShardEntry,
     append_entry,

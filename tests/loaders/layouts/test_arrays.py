@@ -22,11 +22,17 @@ from ident3d import Factor, Factors, ImageDataset, PairDataset, TrainSettings, f
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders.folders import make
-from ident3d.loaders.folders.folder import DATASET_FILE, Description, open_folder, read_description, write_description
-from ident3d.loaders.folders.lifecycle import as_incomplete
+from ident3d.loaders.folders.folder import open_folder
+from ident3d.loaders.format.description import (
+    DATASET_FILE,
+    Description,
+    read_description,
+    write_description,
+)
 from ident3d.loaders.format.manifest import read_entries, write_entries
 from ident3d.loaders.format.shard import LONGEST_SETTINGS, Shard, encode_shard, read_settings
-from ident3d.training.report.report import write_report
+from ident3d.training.images.run import open_run
+from ident3d.training.report.report import WIDTH_PAIRS, drawn_pairs, write_report
 
 QUIET: dict[str, Any] = {"show_progress": False}
 SPRITES = (
@@ -210,6 +216,10 @@ def test_a_run_trains_resumes_and_is_scored(
     assert found.report.settings["kinds"] == kinds
     assert math.isfinite(float(found.report.scores["mcc_pearson"]))
     assert "images" in write_report(tmp_path / "run").read_text()
+    if drawn := drawn_pairs(open_run(tmp_path / "run")):
+        # of a periodic factor as well: the shorter way round
+        measured = ident3d.pairs(folder / "train", **settings, count=WIDTH_PAIRS)
+        assert [width for _, width in drawn.widths.values()] == pytest.approx(measured.realised_mean)
     other = request.getfixturevalue("colour" if name == "grey" else "grey") / "test"
     with pytest.raises(UserError, match="hue, x, y"):
         ident3d.evaluate(tmp_path / "run", other, device="cpu", **QUIET)
@@ -428,7 +438,7 @@ def test_nothing_of_earlier_blocks_is_taken_for_these(tmp_path: Path) -> None:
     (tmp_path / DATASET_FILE).rename(out / DATASET_FILE)
     # As after a kill: the first shard is entered, four others are not.
     (out / "shards/00004.h5").unlink()
-    write_description(out, as_incomplete(read_description(out)))
+    write_description(out, read_description(out).as_incomplete())
     write_entries(out, read_entries(out)[:1])
     assert call(255 - images).imported == 256
     np.testing.assert_array_equal(ImageDataset(out).images(range(256))[..., 0], 255 - images)
@@ -505,10 +515,10 @@ X, Z = np.zeros((6, 8, 8), np.uint8), np.linspace(0, 1, 6)[:, None]
         (X, Z, {"columns": {"frame": [0] * 7}}, "frame have 7"),
         (X, Z, {"columns": {"time": [0] * 6}}, "time"),
         (X, Z, {"columns": {"frame": [0.5] * 6}}, "frame"),
-        (X, Z, {"classes": [200] * 6}, "127"),
-        (X, Z, {"classes": [-1, *range(5)]}, "0 to 127.* class -1"),
+        (X, Z, {"classes": [5000] * 6}, "4095"),
+        (X, Z, {"classes": [-1, *range(5)]}, "0 to 4095.* class -1"),
         (X, Z, {"classes": [10**15] * 6}, "class 1000000000000000"),
-        (X, Z, {"classes": [0] * 6, "class_names": list(map(str, range(129)))}, "128 classes"),
+        (X, Z, {"classes": [0] * 6, "class_names": list(map(str, range(4097)))}, "4096 classes"),
         (X, Z, {"classes": [1] * 6, "class_names": ["one"]}, "class 1"),
         (X, Z, {"classes": ["a"] * 6, "class_names": ["b"]}, "'a'"),
         (X.astype(np.float32), Z, {}, "float32"),

@@ -18,14 +18,15 @@ from ident3d.errors import UserError
 from ident3d.latents.exact.names import NAMES
 from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.exports.exporting import MARK, export
 from ident3d.loaders.folders import make
-from ident3d.loaders.folders.folder import open_folder, read_description
+from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.folders.verify import verify
+from ident3d.loaders.format.description import read_description
 from ident3d.loaders.format.files import TEMPORARY
 from ident3d.loaders.format.shard import read_shard
-from ident3d.loaders.layouts import tar_members
-from ident3d.loaders.layouts.exporting import MARK, export
 from ident3d.loaders.layouts.importing import import_
+from ident3d.loaders.stores import tar_members
 
 QUIET = {"show_progress": False}
 

@@ -15,8 +15,8 @@ import pytest
 
 from ident3d.errors import UserError
 from ident3d.loaders.format.files import TEMPORARY
-from ident3d.loaders.stores.lease import EMPTY_SECONDS, PREFIX, FolderClaims, lease
-from ident3d.loaders.stores.owners import started, this_process
+from ident3d.loaders.stores.lease import EMPTY_SECONDS, LEASE_PREFIX, FolderClaims, lease
+from ident3d.loaders.stores.owners import start_time, this_process
 
 # Holds the lease, and tells of it; then, at each line that it reads, whether it still does.
 HOLD = """
@@ -68,7 +68,7 @@ def test_a_second_client_is_refused_while_the_first_lives_and_takes_over_at_once
             pass
         assert asked(owner) == "ours"
         owner.kill()
-        while started(owner.pid):
+        while start_time(owner.pid):
             time.sleep(0.01)
         with lease(tmp_path) as held:  # though the last sign of life is not a second old, and the dead is not buried
             held.check()
@@ -102,7 +102,7 @@ def test_a_stopped_owner_is_refused_for_then_lapses_and_notices_when_it_wakes(tm
 
 
 def test_a_living_owner_on_another_host_is_known_by_its_beats_alone(tmp_path: Path) -> None:
-    claim = tmp_path / f"{PREFIX}7"
+    claim = tmp_path / f"{LEASE_PREFIX}7"
     claim.write_text(json.dumps(this_process() | {"host": "elsewhere", "id": "0"}))
     with pytest.raises(UserError, match=f"process {os.getpid()} on elsewhere"), lease(tmp_path):
         pass
@@ -114,7 +114,7 @@ def test_a_living_owner_on_another_host_is_known_by_its_beats_alone(tmp_path: Pa
 
 
 def test_a_process_of_another_start_or_number_space_is_not_taken_for_the_owner(tmp_path: Path) -> None:
-    claim = tmp_path / f"{PREFIX}1"
+    claim = tmp_path / f"{LEASE_PREFIX}1"
     claim.write_text(json.dumps(this_process() | {"started": "1"}))  # the number was used again
     with lease(tmp_path) as held:
         held.check()
@@ -129,7 +129,7 @@ def test_another_users_process_that_this_host_hides_counts_as_living(
     """As on hosts whose /proc is mounted with hidepid=2: there is no /proc/PID, but a signal to it is not permitted."""
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
         pass
-    (tmp_path / f"{PREFIX}1").write_text(json.dumps(this_process() | {"pid": gone.pid}))
+    (tmp_path / f"{LEASE_PREFIX}1").write_text(json.dumps(this_process() | {"pid": gone.pid}))
 
     def refuse(pid: int, number: int) -> None:
         assert (pid, number) == (gone.pid, 0)
@@ -144,7 +144,7 @@ def test_another_users_process_that_this_host_hides_counts_as_living(
 
 
 def test_a_claim_of_another_survives_an_attempt_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / f"{PREFIX}1").write_bytes(b"another's")
+    (tmp_path / f"{LEASE_PREFIX}1").write_bytes(b"another's")
 
     def fail(*_: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
@@ -153,7 +153,7 @@ def test_a_claim_of_another_survives_an_attempt_that_fails(tmp_path: Path, monke
         patch.setattr(Path, "open", fail)
         with pytest.raises(OSError, match="Too many"):
             FolderClaims(tmp_path).create(1, b"ours")
-    assert (tmp_path / f"{PREFIX}1").read_bytes() == b"another's"
+    assert (tmp_path / f"{LEASE_PREFIX}1").read_bytes() == b"another's"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_claim_of_another_survives_an_attempt_that_fails(tmp_path: Path, monke
     [b"[1]", b'{"pid": "1\\n2", "host": 3}', b"\xff", b'{"host": "a\\nb", "pid": 1}', b"[" * 100_000],
 )
 def test_a_claim_that_cannot_be_read_counts_as_living_until_it_lapses(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / f"{PREFIX}1").write_bytes(content)
+    (tmp_path / f"{LEASE_PREFIX}1").write_bytes(content)
     with pytest.raises(UserError, match="is being written by another process"), lease(tmp_path):
         pass
     with lease(tmp_path, lapse_seconds=0) as held:
@@ -170,7 +170,7 @@ def test_a_claim_that_cannot_be_read_counts_as_living_until_it_lapses(tmp_path: 
 
 def test_an_empty_claim_is_of_a_process_that_died_while_it_wrote_it(tmp_path: Path) -> None:
     """It is waited for a few seconds, as its owner may be writing it just now, and then taken over."""
-    claim = tmp_path / f"{PREFIX}1"
+    claim = tmp_path / f"{LEASE_PREFIX}1"
     claim.write_bytes(b"")
     now = time.time()
     os.utime(claim, (now, now - EMPTY_SECONDS + 1))
@@ -182,7 +182,7 @@ def test_an_empty_claim_is_of_a_process_that_died_while_it_wrote_it(tmp_path: Pa
 
 def test_the_claim_is_touched_while_it_is_held(tmp_path: Path) -> None:
     with lease(tmp_path, beat_seconds=0.02):
-        claim = tmp_path / f"{PREFIX}1"
+        claim = tmp_path / f"{LEASE_PREFIX}1"
         first = claim.stat().st_mtime_ns
         limit = time.monotonic() + 10
         while claim.stat().st_mtime_ns == first:

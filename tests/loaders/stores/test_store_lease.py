@@ -13,9 +13,9 @@ import pytest
 
 from ident3d.errors import UserError
 from ident3d.loaders.folders.store_transfer import refuse_strangers
-from ident3d.loaders.stores.owners import started
+from ident3d.loaders.stores.owners import start_time
 from ident3d.loaders.stores.store import Store
-from ident3d.loaders.stores.store_lease import FOLDER, StoreClaims, lease_on_store
+from ident3d.loaders.stores.store_lease import LEASE_FOLDER, StoreClaims, lease_on_store
 
 # Takes the lease when told to and says what came of it; then, at each line that it reads, whether it still holds it.
 HOLD = """
@@ -78,11 +78,11 @@ def test_of_two_clients_one_holds_the_store_and_a_dead_one_is_followed_at_once(b
         tell(owner)
         assert said(owner) == "ours"
         owner.kill()
-        while started(owner.pid):
+        while start_time(owner.pid):
             time.sleep(0.01)
         with lease_on_store(store) as held:
             held.check()
-    assert store.sizes(FOLDER) == {}
+    assert store.sizes(LEASE_FOLDER) == {}
 
 
 def test_a_stopped_owner_lapses_by_the_stores_own_clock_and_notices_when_it_wakes(bucket: str) -> None:
@@ -91,7 +91,7 @@ def test_a_stopped_owner_lapses_by_the_stores_own_clock_and_notices_when_it_wake
         tell(owner)
         assert said(owner) == "held"
         limit = time.monotonic() + 20
-        while "1.beat" not in store.sizes(FOLDER):
+        while "1.beat" not in store.sizes(LEASE_FOLDER):
             assert time.monotonic() < limit
             time.sleep(0.05)
         owner.send_signal(signal.SIGSTOP)
@@ -105,7 +105,7 @@ def test_a_stopped_owner_lapses_by_the_stores_own_clock_and_notices_when_it_wake
             assert f"process {os.getpid()} on " in answer
             assert "stops here" in answer
             held.check()
-    assert store.sizes(FOLDER) == {}
+    assert store.sizes(LEASE_FOLDER) == {}
 
 
 class Overwriting(Store):
@@ -143,10 +143,10 @@ def test_a_heartbeat_that_comes_too_late_leaves_nothing(bucket: str) -> None:
     store = Store(f"{bucket}/data")
     claims = StoreClaims(store)
     claims.touch(1)
-    assert store.sizes(FOLDER) == {}
+    assert store.sizes(LEASE_FOLDER) == {}
     assert claims.create(2, b"ours")
     claims.touch(2)
-    assert store.sizes(FOLDER).keys() == {"2", "2.beat"}
+    assert store.sizes(LEASE_FOLDER).keys() == {"2", "2.beat"}
 
 
 def test_the_mark_of_a_folder_made_by_hand_is_no_stranger(bucket: str) -> None:

@@ -15,14 +15,16 @@ from synthetic import make_dataset
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders.folder import DATASET_FILE, SHARDS, local_copy, open_folder
+from ident3d.loaders.exports.export_to import export_to
+from ident3d.loaders.exports.exporting import export
+from ident3d.loaders.folders.folder import local_copy, open_folder
 from ident3d.loaders.folders.packed import pack
 from ident3d.loaders.folders.store_transfer import refuse_strangers
 from ident3d.loaders.folders.verify import verify
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.aside import REMOVED
+from ident3d.loaders.format.description import DATASET_FILE, SHARDS
 from ident3d.loaders.format.files import TEMPORARY
-from ident3d.loaders.layouts.exporting import export
 from ident3d.loaders.layouts.importing import import_
 from ident3d.loaders.stores import cache as cached
 from ident3d.loaders.stores.cache import ENTRIES, ORIGIN
@@ -111,7 +113,7 @@ def test_an_address_with_credentials_is_refused_without_repeating_them(text: str
 
 
 def test_what_a_file_system_says_is_told_without_credentials(store: Store) -> None:
-    with pytest.raises(OSError, match="//…@host") as raised, store._opened():
+    with pytest.raises(OSError, match="//…@host") as raised, store._open():
         raise OSError("no answer from https://key:hunter2@host/x?token=hunter2")
     assert "hunter2" not in str(raised.value)
 
@@ -353,3 +355,16 @@ def test_the_command_line_says_that_a_store_is_unguarded(tmp_path: Path) -> None
     notes = [line for line in done.stderr.splitlines() if line.startswith("Note: ")]
     assert len(notes) == 1
     assert f"{store} is not guarded against a second writer" in notes[0]
+
+
+def test_a_dataset_in_a_store_is_exported_as_that_of_a_folder_is(store: Store, tmp_path: Path) -> None:
+    folder = make_dataset(tmp_path / "data", 20)
+    (folder / "README.md").write_text("# data\n\nmy own words\n")
+    upload(folder, store)
+    found = []
+    for k, source in enumerate((folder, str(store))):
+        out = export_to(source, tmp_path / f"{k}/out", "webdataset", show_progress=False).path
+        found.append({file.name: file.read_bytes() for file in out.iterdir()})
+    assert found[0] == found[1]
+    assert len(found[0]) == 4
+    assert b"# out\n\nmy own words\n" in found[1]["README.md"]

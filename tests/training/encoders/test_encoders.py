@@ -8,30 +8,44 @@ import torch
 from torch import Tensor, nn
 
 from ident3d.errors import UserError
+from ident3d.training.encoders.autoencoders import decoder
 from ident3d.training.encoders.image_encoder import Encoder, encoder, parameter_groups
-from ident3d.training.encoders.output_spaces import Box, OutputSpace, Product, Sphere, Unbounded, output_space
-from ident3d.training.encoders.resnet import ResNet, resnet18, resnet34, resnet50
+from ident3d.training.encoders.output_spaces import (
+    Box,
+    OutputSpace,
+    Posterior,
+    Product,
+    Sphere,
+    Unbounded,
+    output_space,
+)
+from ident3d.training.encoders.resnet import ResNet, resnet
 
 # trained parameters with 1,000 classes, as everybody's checkpoints have them
-SIZES = {resnet18: 11_689_512, resnet34: 21_797_672, resnet50: 25_557_032}
+SIZES = {18: 11_689_512, 34: 21_797_672, 50: 25_557_032}
 BLOCK = {"conv1.weight", "bn1.weight", "bn1.bias", "bn1.running_mean", "bn1.running_var", "bn1.num_batches_tracked"}
 
 
-@pytest.mark.parametrize("make", SIZES)
-def test_sizes_and_names_are_those_of_the_usual_checkpoints(make: type[ResNet]) -> None:
+@pytest.mark.parametrize("layers", SIZES)
+def test_sizes_and_names_are_those_of_the_usual_checkpoints(layers: int) -> None:
     with torch.device("meta"):
-        model = make(1000)
-    assert sum(parameter.numel() for parameter in model.parameters()) == SIZES[make]
+        model = resnet(layers, 1000)
+    assert sum(parameter.numel() for parameter in model.parameters()) == SIZES[layers]
     names = set(model.state_dict())
     assert names >= BLOCK | {"fc.weight", "fc.bias"} | {f"layer4.0.{name}" for name in BLOCK}
     assert {name.split(".")[0] for name in names} == {"conv1", "bn1", "layer1", "layer2", "layer3", "layer4", "fc"}
     assert {"layer2.0.downsample.0.weight", "layer2.0.downsample.1.running_var"} <= names
-    assert ("layer1.0.downsample.0.weight" in names) == (make is resnet50)
+    assert ("layer1.0.downsample.0.weight" in names) == (layers == 50)
     assert not any(name.startswith("layer2.1.downsample") for name in names)
 
 
+def test_a_resnet_of_other_layers_is_refused() -> None:
+    with pytest.raises(UserError, match=r"18, 34, 50.*101"):
+        resnet(101, 10)
+
+
 def test_stages_have_the_published_shapes() -> None:
-    model = resnet18(7)
+    model = resnet(18, 7)
     shapes: list[tuple[int, ...]] = []
     for part in (model.maxpool, model.layer1, model.layer2, model.layer3, model.layer4):
         part.register_forward_hook(lambda module, inputs, output: shapes.append(tuple(output.shape[1:])))
@@ -41,7 +55,7 @@ def test_stages_have_the_published_shapes() -> None:
 
 def test_convolutions_start_with_the_variance_that_keeps_gradients() -> None:
     torch.manual_seed(0)
-    weight = resnet18(10).layer4[0].conv1.weight  # 256 → 512 channels
+    weight = resnet(18, 10).layer4[0].conv1.weight  # 256 → 512 channels
     assert weight.var().item() == pytest.approx(2 / (512 * 9), rel=0.01)
 
 
@@ -226,3 +240,68 @@ def test_a_resnet_with_options(options: str, features: int) -> None:
 def test_encoders_that_cannot_be(name: str, size: int | None, fact: str) -> None:
     with pytest.raises(UserError, match=fact.replace("+", r"\+")):
         encoder(name, output_space("unbounded", 2), size=size)
+
+
+def test_the_papers_autoencoder_has_their_parameters_and_start() -> None:
+    torch.manual_seed(0)
+    contrastive = encoder("higgins", Unbounded(10), size=64, channels=1)
+    variational, back = encoder("higgins", Posterior(10), size=64, channels=1), decoder("higgins", 10)
+    sizes = [sum(weights.numel() for weights in part.parameters()) for part in (contrastive, variational, back)]
+    assert (sizes[0], sizes[1] + sizes[2]) == (380_362, 763_285)
+    shapes: list[tuple[int, ...]] = []
+    for layer in (*contrastive.backbone, *back):  # type: ignore[misc]
+        if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
+            layer.register_forward_hook(lambda module, inputs, output: shapes.append(tuple(output.shape[1:])))
+    back(contrastive(torch.rand(2, 1, 64, 64)))
+    down = [(32, 32, 32), (32, 16, 16), (64, 8, 8), (64, 4, 4), (256, 1, 1), (10,)]
+    assert shapes == [*down, (256,), (64, 4, 4), (64, 8, 8), (32, 16, 16), (32, 32, 32), (1, 64, 64)]
+    # Kaiming normal over the inputs for what is linear or a convolution; PyTorch's own for what is transposed.
+    fourth, linear, transposed = variational.backbone[6], back[0], back[5]  # type: ignore[index]
+    assert fourth.weight.var().item() == pytest.approx(2 / (64 * 16), rel=0.05)
+    assert linear.weight.var().item() == pytest.approx(2 / 10, rel=0.1)  # type: ignore[operator]
+    assert not fourth.bias.any()
+    assert not linear.bias.any()  # type: ignore[operator]
+    assert transposed.weight.abs().max().item() <= (64 * 16) ** -0.5  # type: ignore[operator]
+    assert transposed.bias.any()  # type: ignore[operator]
+
+
+def test_ada_gvaes_pair_of_networks_fits_images_of_64_pixels() -> None:
+    model, back = encoder("locatello", Posterior(7), size=64, channels=3), decoder("locatello", 7, channels=3)
+    x = torch.rand(2, 3, 64, 64)
+    assert model(x).shape == (2, 14)
+    assert torch.equal(model.eval()(x), model.train()(x)[:, :7]), "in evaluation the codes are the means"
+    assert back(model.eval()(x)).shape == x.shape
+    kernels = [layer.kernel_size for layer in model.backbone.modules() if isinstance(layer, nn.Conv2d)]
+    assert kernels == [(4, 4), (4, 4), (2, 2), (2, 2)]
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("higgins", "16"), ("locatello", "128"), ("higgins+flat", "no options")])
+def test_the_papers_encoders_take_no_other_size(name: str, wrong: str) -> None:
+    with pytest.raises(UserError, match=wrong):
+        encoder(name, Unbounded(4), size=int(wrong) if wrong.isdigit() else 64)
+    with pytest.raises(UserError, match="'higgins'"):
+        decoder("higgin", 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "layers"),
+    [
+        ("resnet18+small-stem+projector32", 512, 3),
+        ("conv+projector32,16", 256, 5),
+        ("conv+bn-projector32x2", 256, 7),
+    ],
+)
+def test_a_projector_stands_between_features_and_codes(name: str, features: int, layers: int) -> None:
+    model = encoder(name, output_space("unbounded", 4), size=16).eval()
+    x = torch.rand(2, 3, 16, 16)
+    assert model.backbone(x).shape == (2, features)
+    assert isinstance(model.head, nn.Sequential)
+    assert len(model.head) == layers
+    assert (model.head[-1].bias is None) == ("bn-" in name)
+    assert torch.equal(model(x), model.head(model.backbone(x)))
+
+
+@pytest.mark.parametrize("name", ["conv+projector", "conv+projectorx2", "conv+projector8+projector8", "conv+flat"])
+def test_a_projector_that_cannot_be_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match=r"projector"):
+        encoder(name, output_space("unbounded", 4), size=16)

@@ -13,7 +13,7 @@ from synthetic import make_dataset
 from ident3d import PairDataset
 from ident3d.cli import main
 from ident3d.losses import delta_contrastive
-from ident3d.training.images.best_box import WIDER, BestBox, best_box
+from ident3d.training.images.best_box import PAIRS, SHARE, BestBox, best_box
 from ident3d.training.images.plateau import advice, plateau
 from ident3d.training.images.run import open_run
 from ident3d.training.images.settings import TrainSettings, with_defaults
@@ -34,7 +34,7 @@ def complete(pairs: PairDataset, **given: Any) -> TrainSettings:
 def test_the_best_box_has_the_least_loss_of_all_widths(pairs: PairDataset, negatives: str) -> None:
     found = best_box(complete(pairs, negatives=negatives), pairs)
     assert found is not None
-    drawn = pairs.sampler.pairs(np.arange(2048))
+    drawn = pairs.sampler.pairs(np.arange(PAIRS))
     z, positives = (torch.from_numpy(pairs.sampler.latents[index]) for index in (drawn.anchor, drawn.positive))
     row = 0 if negatives == "others" else None
 
@@ -53,7 +53,7 @@ def test_an_anchor_among_its_own_negatives_narrows_the_best_box(pairs: PairDatas
     assert without is not None
     assert with_itself.width < 0.8 * without.width
     # The start is the same: from a narrow box a run does not get on.
-    assert with_itself.start == without.start == pytest.approx(WIDER * without.width, abs=0.01)
+    assert with_itself.start == without.start == pytest.approx(SHARE * without.width, abs=0.01)
 
 
 @pytest.mark.parametrize("given", [{"loss": "au"}, {"loss": "aninfonce"}, {"space": "unbounded", "model_p": 1.0}])

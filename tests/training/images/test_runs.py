@@ -73,6 +73,7 @@ def test_train_scores_and_reports(root: Path, tmp_path: Path) -> None:
         (["--encoder", "resnet19"], "'resnet18'?"),
         (["--encoder", "tiny:plan"], "'plain'?"),
         (["--size", "17"], "--size"),
+        (["--size", "7", "--encoder", "resnet18"], "resnet18 takes images of at least 8"),
         (["--batch", "81"], "80 images"),
         (["--batch", "1"], "--batch is at least 2"),
         (["--lr", "0"], "--lr is a number above 0"),

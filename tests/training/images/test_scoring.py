@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -14,13 +15,15 @@ from synthetic import make_dataset
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
-from ident3d.loaders.folders.folder import Description, read_description
+from ident3d.loaders.format.description import Description, read_description
 from ident3d.loaders.format.files import write_json
-from ident3d.training.images.evaluate import encode, evaluate
+from ident3d.sprites.generate import dsprites
+from ident3d.training.images.encode import encode
+from ident3d.training.images.evaluate import evaluate
 from ident3d.training.images.run import open_run, trained_encoder
 from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.train import train
-from ident3d.training.images.which_dataset import overlaps
+from ident3d.training.images.which_dataset import is_trained_on
 from ident3d.training.report.finish import finish
 from ident3d.training.report.report import write_report
 
@@ -102,7 +105,32 @@ def test_latents_from_a_file_are_the_same_in_both_splits() -> None:
     trained = {"world": {}, "source": {"kind": "file", "sha256": "a", "seed": 0, "split": "train"}}
     for source, same in (({"sha256": "a", "split": "test"}, True), ({"sha256": "b", "split": "train"}, False)):
         other = Description({"world": {}, "source": trained["source"] | source}, 1, 1)
-        assert overlaps(trained, other) == same
+        assert is_trained_on(trained, other) == same
+
+
+@pytest.mark.parametrize("digest", ["latents_sha256", "files_sha256"])
+def test_images_of_the_same_latents_or_pictures_are_the_same_in_both_splits(digest: str) -> None:
+    source = {"kind": "generate", "from": "dsprites", "split": "train", "images": "given latents"}
+    trained = {"world": {}, "source": source | {digest: "a"}}
+    for change, same in (({digest: "a", "split": "test"}, True), ({digest: "b"}, False)):
+        assert is_trained_on(trained, Description({"world": {}, "source": source | change}, 1, 1)) == same
+
+
+def test_images_drawn_from_the_training_grid_are_called_so(tmp_path: Path) -> None:
+    kept = {"shape": "heart", "scale": 1, "orientation": 0}
+    few: dict[str, Any] = {"where": kept, "workers": 1, "show_progress": False}
+    dsprites(tmp_path / "grid", **few)
+    dsprites(tmp_path / "drawn", n=1024, **few)
+    dsprites(tmp_path / "test", n=8, split="test", **few)
+    settings = replace(SETTINGS, encoder="higgins", batch=8, dim=3, rule="grid")
+    run = train(tmp_path / "grid", settings, out=tmp_path / "run", workers=0, show_progress=False)
+    scored = evaluate(run, tmp_path / "test", metrics="mcc_pearson", show_progress=False)
+    assert "training grid" in str(scored.label)
+    assert "training grid" in scored.table()
+    # as many images as the grid has, drawn from it, leave some of it out
+    settings = replace(settings, rule="nearest")
+    drawn = train(tmp_path / "drawn", settings, out=tmp_path / "other", workers=0, show_progress=False)
+    assert evaluate(drawn, tmp_path / "test", metrics="mcc_pearson", show_progress=False).label is None
 
 
 def test_a_report_shows_the_seed_and_no_codes_of_another_evaluation(root: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from ident3d.training.images.settings import TrainSettings, with_defaults
 from ident3d.training.images.setup import objective_of
 from ident3d.training.images.train import train
 from ident3d.training.loop.checkpoint import CHECKPOINT_FILE
-from ident3d.training.loop.log import read_log
+from ident3d.training.loop.log_file import read_log
 from ident3d.training.report.report import write_report
 
 DIM = 4
@@ -127,6 +127,8 @@ def test_settings_without_precisions_are_recorded_as_before() -> None:
         ({"hard": (50.0,), "cond": "augment"}, "augment"),
         ({"hard": (50.0,), "lambdas": ((5.0,), (6.0,))}, "--hard-lambda"),
         ({"hard": (50.0,), "loss": "au"}, "--loss"),
+        ({"lambda_lr": 0.1}, "--lambda-lr is for --loss aninfonce"),
+        ({"loss": "aninfonce", "lambda_lr": 0.0}, "--lambda-lr"),
         ({"hard": (150.0,), "loss": "aninfonce"}, "Λ⁺ - Λ⁻"),  # σ is 0.1, so Λ⁺ is 100
     ],
 )
@@ -144,7 +146,12 @@ def test_latents_of_a_sphere_have_no_such_precision() -> None:
 def test_train_takes_them_on_the_command_line(root: Path, tmp_path: Path) -> None:
     words = ["train", root / "train", "--out", tmp_path / "run", "--encoder", "tiny:plain", "--batch", 16, "--steps", 2]
     words += ["--loss", "aninfonce", "--lambda", "400,25", "--lambda", "25,400", "--workers", 0, "--device", "cpu"]
+    words += ["--lambda-lr", 3, "--log-every", 1]
     done = CliRunner().invoke(main, [str(word) for word in [*words, "--metrics", "mcc_pearson"]])
     assert done.exit_code == 0, done.output
     recorded = json.loads((tmp_path / "run/run.json").read_text())["settings"]
     assert recorded["lambdas"] == [[400.0] * 5 + [25.0] * 5, [25.0] * 5 + [400.0] * 5]
+    assert recorded["lambda_lr"] == 3
+    # Adam's first step moves every entry by its rate, whatever the gradient; Λ̂ starts near .7.
+    first = json.loads((tmp_path / "run/metrics.jsonl").read_text().splitlines()[0])
+    assert first["precision_min"] < 0.1 or first["precision_max"] > 3

@@ -22,7 +22,7 @@ from synthetic import make_dataset
 
 from ident3d.errors import UserError
 from ident3d.loaders.format.files import TEMPORARY
-from ident3d.loaders.stores.lease import PREFIX, Busy, lease
+from ident3d.loaders.stores.lease import LEASE_PREFIX, Busy, lease
 from ident3d.training.images.run import open_run
 from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.train import train
@@ -84,21 +84,11 @@ def assert_same_gradients(a: Path, b: Path) -> None:
 def test_a_killed_run_resumes_to_the_same_bits(path: Path, tmp_path: Path, settings: TrainSettings) -> None:
     torch.set_num_threads(1)
     whole = quick(path, settings, tmp_path / "whole")
-    for trial in range(5):
-        out = tmp_path / f"killed{trial}"
-        process = subprocess.Popen(command(path, {out: settings}, save_every=2), env=environment())
-        deadline = time.monotonic() + 60
-        while (
-            not (out / checkpoint.CHECKPOINT_FILE).exists() and process.poll() is None and time.monotonic() < deadline
-        ):
-            time.sleep(0.001)
-        time.sleep(np.random.default_rng().uniform(0, 0.03))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        if 0 < checkpoint.load(out).step < settings.steps:
-            break
-    else:
-        pytest.fail("Each of the runs had ended before it was killed.")
+    out = tmp_path / "killed"
+    dying = command(path, {out: settings}, save_every=2, log_every=1, killed_at=7)
+    assert subprocess.run(dying, env=environment(), check=False).returncode == -signal.SIGKILL
+    # a step and a line of the log are lost, which the resumed run makes again
+    assert (checkpoint.load(out).step, read_log(out)[-1]["step"]) == (6, 7)
     quick(path, settings, out, resume=True, save_every=2)
     assert_same_state(whole, out)
     steps = [line["step"] for line in read_log(out)]
@@ -137,7 +127,7 @@ def test_a_run_whose_folder_was_taken_over_writes_nothing_more(path: Path, tmp_p
         deadline = time.monotonic() + 60
         while len(read_log(run)) < 3 and time.monotonic() < deadline:
             time.sleep(0.02)
-        (claim,) = run.glob(f"{PREFIX}*")
+        (claim,) = run.glob(f"{LEASE_PREFIX}*")
         claim.write_text(json.dumps({"host": "elsewhere", "pid": 7}))
         assert "process 7 on elsewhere took over" in process.communicate(timeout=60)[1]
     assert not (run / checkpoint.CHECKPOINT_FILE).exists()
@@ -183,6 +173,8 @@ def test_the_loss_falls_and_the_log_tells(path: Path, tmp_path: Path) -> None:
     assert [line["step"] for line in lines] == [1, 10, 20, 30, 40, 50, 60]
     assert lines[-1]["loss"] < lines[0]["loss"] - 0.1
     assert lines[-1]["r2"] > 0.3
+    assert len(lines[-1]["r2_by_latent"]) == 10
+    assert np.mean(lines[-1]["r2_by_latent"]) == pytest.approx(lines[-1]["r2"], abs=1e-3)
     assert 0 < lines[-1]["mcc"] <= 1
     assert lines[-1]["bound"] != lines[0]["bound"]
     assert lines[-1]["per_second"] > 0

@@ -10,9 +10,9 @@ from torch import nn
 
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
-from ident3d.training.encoders.resnet import resnet18
+from ident3d.training.encoders.resnet import resnet
 from ident3d.training.images.settings import TrainSettings, with_defaults
-from ident3d.training.loop.devices import device_of, joined_ranks
+from ident3d.training.loop.devices import device_of, join_ranks
 from ident3d.training.loop.dtype import SMALLEST_IN_BF16, choose_dtype, cpu_has_bf16
 from ident3d.training.loop.log import Log
 from ident3d.training.loop.steps import rate_factor
@@ -49,7 +49,7 @@ def test_auto_keeps_float32_where_nothing_is_faster() -> None:
 
 @pytest.mark.skipif(not cpu_has_bf16(), reason="this CPU has no bf16 instructions")
 def test_auto_measures_and_leaves_the_network_as_it_was() -> None:
-    network = resnet18(10)
+    network = resnet(18, 10)
     before = {name: value.clone() for name, value in network.state_dict().items()}
     chosen, seconds = choose_dtype("auto", network, torch.randn(8, 3, SMALLEST_IN_BF16, SMALLEST_IN_BF16))
     assert set(seconds) == {"fp32", "bf16"}
@@ -74,7 +74,7 @@ def test_a_world_without_a_rank_is_one_sentence(monkeypatch: pytest.MonkeyPatch,
     for name, value in {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv(missing)
-    with pytest.raises(UserError, match="start ranks with torchrun, or unset WORLD_SIZE"), joined_ranks("cpu"):
+    with pytest.raises(UserError, match="start ranks with torchrun, or unset WORLD_SIZE"), join_ranks("cpu"):
         pass
 
 

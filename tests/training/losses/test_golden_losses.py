@@ -12,15 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from ident3d.training.losses.alignment import alignment, alignment_uniformity, uniformity
 from ident3d.training.losses.aninfonce import an_info_nce
-from ident3d.training.losses.contrastive import (
-    alignment,
-    alignment_uniformity,
-    delta_contrastive,
-    info_nce,
-    two_view_info_nce,
-    uniformity,
-)
+from ident3d.training.losses.contrastive import delta_contrastive, info_nce, two_view_info_nce
 
 GOLDEN = Path(__file__).parents[2] / "data/golden"
 MEANS: dict[str, float] = json.loads((GOLDEN / "expected_losses.json").read_text())

@@ -13,10 +13,9 @@ from torch.nn.functional import normalize as unit
 
 from ident3d.errors import UserError
 from ident3d.training.losses import log_sum as logsum
+from ident3d.training.losses.alignment import alignment, alignment_uniformity
 from ident3d.training.losses.aninfonce import Precision, an_info_nce
 from ident3d.training.losses.contrastive import (
-    alignment,
-    alignment_uniformity,
     delta_contrastive,
     ensemble,
     hard_negatives,

@@ -51,7 +51,7 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     ("name", "dim", "sentence"),
     [
-        ("paper", 4, r"take papers, papers:5 for five layers, or package\.module:name"),
+        ("paper", 4, r"take papers, papers:5 for five layers, decoder:RUN, or package\.module:name"),
         ("papers:0", 4, "at least 1 layer and at most 32, not 0"),
         ("papers:100000", 4, "at most 32, not 100000"),
         ("papers", 1, "at least 2"),

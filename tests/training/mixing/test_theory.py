@@ -15,18 +15,19 @@ from click.testing import CliRunner
 
 from ident3d.cli import main
 from ident3d.errors import UserError
-from ident3d.loaders.stores.lease import PREFIX
+from ident3d.loaders.stores.lease import LEASE_PREFIX
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.log_file import read_log
 from ident3d.training.losses.aninfonce import an_info_nce
+from ident3d.training.losses.choice import spread_out
 from ident3d.training.mixing import train as theory
 from ident3d.training.mixing.by_lambda import blocks, r2_of_halves
 from ident3d.training.mixing.ground_truth import global_minimum, stretched_precision
 from ident3d.training.mixing.loss import MixingLoss
 from ident3d.training.mixing.run import default_name
 from ident3d.training.mixing.sampling import sampler
-from ident3d.training.mixing.scores import score, text
-from ident3d.training.mixing.settings import CONDITIONALS, MARGINALS, MixingSettings, spread_out, with_defaults
+from ident3d.training.mixing.scores import evaluate_mixing, shown_figures
+from ident3d.training.mixing.settings import CONDITIONALS, MARGINALS, MixingSettings, with_defaults
 from ident3d.training.mixing.train import build, mixing
 
 SMALL = MixingSettings(dim=4, encoder="32x2", whiten=True, bound=None, batch=128, steps=12, lr=3e-3, schedule="cosine")
@@ -76,7 +77,7 @@ def test_a_short_run_identifies_its_latents(tmp_path: Path) -> None:
     """Far above what is linear in the observations, and up to a permutation, as the theory says of a box."""
     s = replace(SMALL, dim=3, encoder="64x2", batch=256, steps=500, model_p=1.0, cond="laplace", lr=1e-2)
     work = run(tmp_path / "run", s)
-    found = score(work)
+    found = evaluate_mixing(work)
     figures = found["figures"]
     assert figures["R²"] > 0.95 > figures["identity R²"]
     assert figures["MCC"] > 0.95
@@ -88,7 +89,7 @@ def test_a_short_run_identifies_its_latents(tmp_path: Path) -> None:
 
 def test_supervised_is_the_ceiling(tmp_path: Path) -> None:
     s = replace(SMALL, supervised=True, steps=400, lr=1e-2)
-    assert score(run(tmp_path / "run", s))["figures"]["R²"] > 0.97
+    assert evaluate_mixing(run(tmp_path / "run", s))["figures"]["R²"] > 0.97
 
 
 @pytest.mark.parametrize(
@@ -98,6 +99,7 @@ def test_supervised_is_the_ceiling(tmp_path: Path) -> None:
         {"latent_space": "sphere", "cond": "vmf", "kappa": 10.0},
         {"lambdas": ((5.0, 25.0), (25.0, 5.0))},
         {"lambdas": ((150.0,),), "hard": (100.0,), "hard_count": 2},
+        {"lambdas": ((150.0,),), "hard": (100.0,), "hard_count": 2, "hard_beside": True, "hard_after": 3},
         {"lambdas": ((5.0, 25.0),), "loss": "simclr", "tau": 0.1},
         {"space": "box", "loss": "simclr"},
         {"dtype": "bf16"},
@@ -144,7 +146,7 @@ def test_a_run_whose_folder_was_taken_over_writes_nothing_more(tmp_path: Path) -
     def overtaken(*arguments: Any) -> Any:
         calls.append(arguments)
         if len(calls) == 5:
-            (claim,) = path.glob(f"{PREFIX}*")
+            (claim,) = path.glob(f"{LEASE_PREFIX}*")
             claim.write_text(json.dumps({"host": "elsewhere", "pid": 7}))
         return stepping(*arguments)
 
@@ -166,7 +168,7 @@ def test_every_setting_is_in_the_default_name() -> None:
 def test_lambda_is_learnt_towards_the_best(tmp_path: Path) -> None:
     s = replace(SMALL, lambdas=((4.0, 40.0),), encoder="64x2", batch=256, steps=500, lr=1e-2, lambda_lr=0.2)
     work = run(tmp_path / "run", s)
-    found = score(work)
+    found = evaluate_mixing(work)
     low, high = (np.mean(block) for block in blocks(work.settings.lambdas[0], work.loss.diagonals()[0].tolist()))
     best_low, best_high = (
         np.mean(b) for b in blocks(work.settings.lambdas[0], found["facts"]["minimum"]["precision"][0])
@@ -356,18 +358,18 @@ def test_a_loss_of_a_users_own_that_fails_is_one_sentence(loss: str, sentence: s
 
 def test_a_loss_without_a_minimum_at_the_latents_is_scored_all_the_same(tmp_path: Path) -> None:
     work = run(tmp_path, replace(SMALL, bound=1.0, steps=2, loss="own_mixing:steep"))
-    found = score(work)
+    found = evaluate_mixing(work)
     assert "R²" in found["figures"]
     assert "minimum" not in found["facts"]
-    assert "loss at f = g⁻¹" not in text(found)
+    assert "loss at f = g⁻¹" not in shown_figures(found)
     with pytest.raises(UserError, match="no minimum over the scale"):
         run(tmp_path / "match", replace(SMALL, loss="own_mixing:steep"))
 
 
 def test_the_runs_loss_stands_beside_the_least(tmp_path: Path) -> None:
-    found = score(run(tmp_path, replace(SMALL, steps=2)))
+    found = evaluate_mixing(run(tmp_path, replace(SMALL, steps=2)))
     assert found["facts"]["loss"] > found["facts"]["minimum"]["loss"]
-    assert f"loss            {found['facts']['loss']:.4f}\nloss at f = g⁻¹ " in text(found)
+    assert f"loss            {found['facts']['loss']:.4f}\nloss at f = g⁻¹ " in shown_figures(found)
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from ident3d.training.mixing.settings import MixingSettings
 from ident3d.training.mixing.settings import with_defaults as mixing_with_defaults
 from ident3d.training.report import explained
 from ident3d.training.report.advice import what_next
+from ident3d.training.report.charts import latent_charts
 from ident3d.training.report.explained import chance, docs_link, meaning
 from ident3d.training.report.mixing_report import what_next as what_next_of_mixing
 from ident3d.training.report.mixing_report import write_mixing_report
@@ -44,6 +45,16 @@ def scores_of(per_latent: list[float], mcc: float) -> dict[str, object]:
 FLAT, LOW = log_of(*[0.9] * 12), log_of(*[0.68] * 12)
 
 
+def test_curves_of_single_latents_are_drawn_from_what_the_log_holds() -> None:
+    """Five latents are two charts; values that no chart can hold are left out, and old logs have none."""
+    values = [[0.1, 0.2, None, 0.4, 10**400], [0.5, 0.6, 0.7, 0.8], "no list"]
+    log = [{"step": k, "r2_by_latent": value} for k, value in enumerate(values)] + [{"step": 9}]
+    charts = latent_charts(log, ["x", "y", "<hue>", "spot", "ground"])
+    assert [len(re.findall("<polyline", chart)) for chart in charts] == [4, 0]
+    assert "&lt;hue&gt;" in charts[0]
+    assert set(latent_charts([{"step": 9}], ["x", "y"])) == {""}
+
+
 @pytest.mark.parametrize(
     ("settings", "log", "scores", "ratios", "facts"),
     [
@@ -51,6 +62,7 @@ FLAT, LOW = log_of(*[0.9] * 12), log_of(*[0.68] * 12)
         (replace(SETTINGS, only=("x", "y")), LOW, scores_of([0.98, 0.97, 0.02], 0.65), {}, ["--only"]),
         (SETTINGS, FLAT, scores_of([0.95, 0.95, 0.9], 0.5), {}, ["MCC", "0.50", "0.97", "--bound"]),
         (replace(SETTINGS, space="unbounded"), FLAT, scores_of([0.95, 0.95, 0.9], 0.5), {}, ["--space box"]),
+        (replace(SETTINGS, loss="slowvae"), FLAT, scores_of([0.95, 0.95, 0.9], 0.5), {}, ["0.50", "--cond laplace"]),
         (SETTINGS, log_of(*np.linspace(0, 0.8, 12)), None, {}, ["still rose", "100"]),
         (replace(SETTINGS, steps=400), FLAT, None, {}, ["100 of 400", "--resume"]),
         (SETTINGS, log_of(*[1.0] * 12), scores_of([0.91, 0.91, 0.87], 0.93), {}, ["by heart", "0.90"]),
@@ -85,6 +97,18 @@ def test_nothing_is_said_that_nothing_measured() -> None:
     assert "Nothing is amiss" in what_next(SETTINGS, FLAT, scores_of([0.9, 0.9, 0.9], 0.95), {}, {}, None)[0]
 
 
+def test_what_views_do_not_share_is_not_missed() -> None:
+    views = replace(SETTINGS, rule="view")
+    said = what_next(views, LOW, scores_of([0.99, 0.99, 0.02], 0.65), ATTAINABLE, {}, None, private=["hue"])
+    assert len(said) == 2
+    assert "Private in the views" in said[0]
+    assert "hue" in said[0]
+    assert "Every shared latent" in said[1]
+    said = what_next(views, FLAT, scores_of([0.95, 0.95, 0.9], 0.5), ATTAINABLE, {}, None)
+    assert "block R²" in said[0]
+    assert "--bound" not in said[0]
+
+
 def test_few_rows_for_many_codes_are_named() -> None:
     scores = scores_of([0.1, 0.9, 0.2], 0.5) | {"count": 32}
     (said,) = what_next(replace(SETTINGS, dim=8), LOW, scores, ATTAINABLE, {}, None)
@@ -110,6 +134,19 @@ def test_chance_levels_are_those_of_unrelated_codes() -> None:
     # InfoM compares shares, so that chance is far from 0: it is drawn, unless that takes long.
     assert 0.3 < float(chance("infomec", 400, 3, 3)) < 1
     assert chance("infomec", 10_000, 10, 10) == "–"
+    # Modularity compares shares of noise too, and kernel MCC has noise above 0: drawn, of few rows.
+    for name in ("modularity", "mcc_kernel"):
+        found = [
+            float(score(rng.uniform(size=(400, 3)), rng.normal(size=(400, 3)), [name]).scores[name]) for _ in range(8)
+        ]
+        assert float(chance(name, 400, 3, 3)) == pytest.approx(np.mean(found), abs=0.15), name
+        assert chance(name, 1_000_000, 3, 3) == chance(name, 1000, 3, 3)
+    # What random codes get in IRS hangs on how they are spread.
+    uniform, normal = (
+        score(z, h, ["irs"]).scores["irs"] for h in (rng.uniform(size=(400, 3)), rng.normal(size=(400, 3)))
+    )
+    assert float(normal) - float(uniform) > 0.1
+    assert chance("irs", 400, 3, 3) == "–"
     # Counts of a file that somebody wrote draw no gigabytes, and too few rows have no chance level.
     assert chance("mcc_pearson", 10**12, 3, 3) == chance("mcc_pearson", 3, 3, 3) == chance("beta_vae", 9, 0, 3) == "–"
 
@@ -171,8 +208,18 @@ def test_what_a_run_on_mixed_latents_shows() -> None:
     facts = {"per_latent": [0.99, 0.1, 0.99], "loss": 2.0, "minimum": {"loss": 1.0}}
     said = what_next_of_mixing(s, FLAT, {"R²": 0.69, "MCC": 0.68, "identity R²": 0.6}, facts)
     assert "z1" in said[0]
-    assert "2.000" in said[1]
+    assert "is 2," in said[1]
     assert len(said) == 2
     facts = {"per_latent": [0.7] * 3, "loss": 0.9, "minimum": {"loss": 1.0}}
     said = what_next_of_mixing(s, FLAT, {"R²": 0.7, "MCC": 0.7, "identity R²": 0.6}, facts)
-    assert "better minima than the truth" in said[0]
+    assert "below that" in said[0]
+    # A loss near zero: 0.045 is far above 0.003, whose error is a tenth of that, and no more so if both are noisy.
+    facts = {"per_latent": [0.7] * 3, "loss": 0.0453, "minimum": {"loss": 0.0028, "error": 0.0004}}
+    for error, word in ((0.002, "not at the minimum"), (0.05, "standard errors")):
+        said_of_loss, *_ = what_next_of_mixing(s, FLAT, {"R²": 0.7, "MCC": 0.7}, facts | {"loss_error": error})
+        assert word in said_of_loss
+        assert "0.0453" in said_of_loss
+    # Found, and near enough for where it began.
+    begun = [{"step": 1, "loss": 3.0, "r2": 0.1}]
+    (found,) = what_next_of_mixing(s, begun, {"R²": 0.98, "MCC": 0.98}, facts | {"per_latent": [0.98] * 3})
+    assert "identified" in found

@@ -1,11 +1,11 @@
 """The report in a real browser, wide and narrow, light and dark; screenshots for people to look at."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+from browser import CHROMIUM
 from PIL import Image
 from synthetic import make_dataset
 
@@ -14,22 +14,21 @@ from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.train import train
 from ident3d.training.report.report import write_report
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = {"wide": 1200, "narrow": 380}
 DARK = "--blink-settings=preferredColorScheme=0"
 
 
 def screenshot(page: Path, picture: Path, width: int, *options: str) -> np.ndarray:
     """The page as the browser paints it, (H, W, 3)."""
-    assert BROWSER
-    words = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *options]
+    assert CHROMIUM
+    words = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *options]
     where = [f"--window-size={width},3600", f"--screenshot={picture}", page.as_uri()]
     subprocess.run([*words, *where], check=True, capture_output=True, timeout=120)
     return np.asarray(Image.open(picture).convert("RGB"))
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium here: apt-get install chromium")
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
 def test_the_report_is_painted(tmp_path: Path) -> None:
     make_dataset(tmp_path / "train", 200, size=32)
     make_dataset(tmp_path / "test", 200, size=32, split="test")

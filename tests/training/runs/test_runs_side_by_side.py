@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 import ident3d
 from ident3d.cli import main
 from ident3d.training.images.run import default_name, old_name, open_run
-from ident3d.training.mixing.scores import score
+from ident3d.training.mixing.scores import evaluate_mixing
 from ident3d.training.mixing.settings import MixingSettings
 
 TINY = ["--encoder", "tiny:plain", "--batch", "32", "--steps", "2", "--workers", "0", "--device", "cpu", "--dtype",
@@ -31,7 +31,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         settings = MixingSettings(**{"dim": 3, "encoder": "16x1", "batch": 64, "steps": 2, **given})
         run = ident3d.mixing(settings, out=folder / name, device="cpu", show_progress=False)
         if name != "d":
-            score(run)
+            evaluate_mixing(run)
     return folder
 
 
@@ -69,9 +69,15 @@ def test_runs_are_compared_over_seeds(mixed: Path, tmp_path: Path) -> None:
     scores = [json.loads((mixed / name / "evaluation.json").read_text())["figures"]["R²"] for name in "ab"]
     assert box.shown("R²") == f"{mean(scores):.3f} ± {stdev(scores):.3f}"
     assert unscored.shown("R²") == "–"
-    assert str(mixed / "d") in found.table().partition("Not scored:")[2]
+    assert str(mixed / "d") in found.table().partition("Not scored")[2]
     alike = ident3d.compare([mixed / "a", mixed / "b", mixed / "a"])
     assert (len(alike.groups), alike.differing, alike.groups[0].seeds) == (1, {}, (0, 1))
+    assert "seed alone" in alike.table()
+    # A copy is a run, but no further seed.
+    shutil.copytree(mixed / "a", tmp_path / "copy")
+    copied = ident3d.compare([mixed / "a", mixed / "b", tmp_path / "copy"])
+    assert (copied.groups[0].seeds, copied.groups[0].shown("R²")) == ((0, 0, 1), box.shown("R²"))
+    assert "seed alone" not in ident3d.compare([mixed / "a", tmp_path / "copy"]).table()
 
 
 def test_compare_writes_csv_json_and_a_picture(mixed: Path, tmp_path: Path) -> None:
@@ -88,6 +94,7 @@ def test_compare_writes_csv_json_and_a_picture(mixed: Path, tmp_path: Path) -> N
         ("--metrics", "mccc"): "MCC",
         ("--plot", str(tmp_path / "scores.gif")): ".png",
         ("--csv", str(tmp_path / "no" / "scores.csv")): str(tmp_path / "no"),
+        ("--plot", str(tmp_path / "no" / "scores.svg")): str(tmp_path / "no"),
     }.items():
         refused = command("compare", mixed, *words)
         assert refused.exit_code == 2

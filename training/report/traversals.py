@@ -1,0 +1,97 @@
+"""What an autoencoder's report shows besides: images with their reconstructions, and traversals of single codes.
+
+And what that of a run shows that was scored by another paper's protocol: the scores, and its codes of all images.
+"""
+
+from collections.abc import Sequence
+from html import escape
+from typing import Final
+
+import numpy as np
+
+from ident3d.errors import UserError
+from ident3d.metrics import mcc
+from ident3d.training.images.by_protocol import ProtocolEvaluation
+from ident3d.training.images.decoding import Codes, decode, trained_decoder, walk
+from ident3d.training.images.run import Run
+from ident3d.training.losses.choice import VARIATIONAL
+from ident3d.training.report.charts import heat_map, scatter
+from ident3d.training.report.gallery import row, row_of
+from ident3d.training.report.scored import Scored
+from ident3d.training.report.tables import html_table, number
+
+SHOWN_IMAGES: Final = 8
+# Of many codes, those of the latents and then those that vary most.
+SHOWN_CODES: Final = 16
+# Of a large set, so many images, evenly spread, are drawn and correlated.
+SHOWN: Final = 4096
+DOTS: Final = 600
+
+
+def decoder_sections(run: Run, scored: Scored | None) -> list[str]:
+    """Return reconstructions and latent traversals of an autoencoder; nothing for other runs, or without scores."""
+    if run.settings.loss not in VARIATIONAL or scored is None or scored.codes is None or scored.images is None:
+        return []
+    codes, images = scored.codes, scored.images
+    try:
+        decoder = trained_decoder(run)
+    except UserError as error:
+        return [f'<h2>Reconstructions</h2><p class="note">{escape(str(error))}</p>']
+    # Evenly spread over the set, so that the same images are shown whatever the codes are.
+    some = np.linspace(0, len(codes) - 1, min(SHOWN_IMAGES, len(codes))).astype(int)
+    z = images.latents(np.arange(len(codes))).astype(np.float64)
+    assignment = [int(k) for k in mcc(z, codes).assignment]
+    # The walk begins at the image whose codes are nearest to the middle.
+    spread = codes.std(0) + 1e-12
+    start = int((((codes - np.median(codes, 0)) / spread) ** 2).sum(1).argmin())
+    rows = []
+    for k in in_order(codes, assignment):
+        along = walk(codes, start, k)
+        matched = f" ↔ {images.names[assignment.index(k)]}" if k in assignment else ""
+        title = f"h{k}{matched}, {along[0, k]:.2f} to {along[-1, k]:.2f}"
+        rows.append(row_of(decode(decoder, along), title, [f"h{k} = {value:.2f}" for value in along[:, k]]))
+    return [
+        "<h2>Reconstructions</h2><p class='soft'>Images, and below each what the decoder makes of its code, the "
+        "posterior's mean.</p>",
+        row(images, some, "image"),
+        row_of(decode(decoder, codes[some]), "reconstruction", [f"of image {number}" for number in some]),
+        "<h2>Latent traversals</h2><p class='soft'>The decoder's images of one code after another from low to high "
+        f"(2nd to 98th percentile), the other codes those of image {start}: what changes in a row is what its code "
+        "stands for. Rows in which nothing changes are codes that the autoencoder does not use.</p>",
+        *rows,
+    ]
+
+
+def in_order(codes: Codes, assignment: Sequence[int]) -> list[int]:
+    """Return the codes to show: those that latents are matched with, in the latents' order, and then by variance."""
+    matched = [k for k in assignment if k >= 0]
+    others = [int(k) for k in np.argsort(-codes.var(0), kind="stable") if k not in matched]
+    return (matched + others)[:SHOWN_CODES]
+
+
+def protocol_sections(run: Run, found: ProtocolEvaluation) -> list[str]:
+    """Return the scores by the protocol, correlations and clouds of latents and codes, and an autoencoder's images."""
+    scores, samples = found.found.scores, found.found.settings["samples"]
+    lines = [[name, number(float(score), 4), samples[name]] for name, score in scores.items()]
+    left = "".join(
+        f"<p class='note'>Left out: {escape(name)}, {escape(why)}.</p>" for name, why in found.found.left_out.items()
+    )
+    how = f"after step {found.step:,}, by the protocol {found.found.protocol}"
+    where = f"{len(found.codes):,} images of {found.data}, {how}"
+    some = np.linspace(0, len(found.codes) - 1, min(SHOWN, len(found.codes))).astype(np.int64)
+    z, codes = found.images.latents(some).astype(np.float64), found.codes[some].astype(np.float64)
+    matching, names = mcc(z, codes), list(found.images.names)
+    assignment = [int(k) for k in matching.assignment]
+    dots = np.linspace(0, len(some) - 1, min(DOTS, len(some))).astype(np.int64)
+    clouds = [
+        scatter(z[dots, i], codes[dots, k], f"{names[i]} → h{k}, r\u00a0=\u00a0{matching.correlation[i, k]:.2f}")
+        for i, k in enumerate(assignment)
+        if k >= 0
+    ]
+    return [
+        f"<h2>Scores</h2><p class='soft'>{escape(where)}</p>{html_table(['score', 'here', 'samples'], lines)}{left}",
+        *decoder_sections(run, Scored({}, found.codes.astype(np.float64), found.images)),
+        "<h2>Correlation of latents and codes</h2><p class='soft'>Framed: each latent's matched code.</p>",
+        heat_map(matching.correlation, names, [f"h{k}" for k in range(codes.shape[1])], assignment),
+        f'<h2>Each latent and its code</h2><div class="grid small">{"".join(clouds)}</div>',
+    ]

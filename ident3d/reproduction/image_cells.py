@@ -30,6 +30,7 @@ from ident3d.training.images.train import train
 from ident3d.training.loop.devices import circumstances, device_of, on_device
 from ident3d.training.loop.dtype import choose_dtype, seconds_of_pass
 from ident3d.training.loop.log_file import read_log
+from ident3d.training.loop.run_folder import hold_folder
 from ident3d.training.losses.choice import VARIATIONAL
 from ident3d.training.report.report import write_report
 from ident3d.training.report.tables import duration
@@ -182,6 +183,17 @@ def run_cell(
     settings = cell.variant.settings_of(cell.row, cell.seed)
     options: dict[str, Any] = {"device": device, "show_progress": show_progress}
     run = train(trained, settings, out=cell.folder, resume=cell.folder.exists(), **options)
+    # Training has let go of the folder, and another process may take the trained run up, score it or clear it up.
+    with hold_folder(cell.folder):
+        if not cell.done:
+            score_cell(experiment, cell, run, trained, scored, **options)
+
+
+def score_cell(
+    experiment: Experiment, cell: Cell[ImageVariant], run: Run, trained: Path, scored: Path, **options: Any
+) -> None:
+    """Score a trained row and write its result; the row's folder is held."""
+    settings = cell.variant.settings_of(cell.row, cell.seed)
     if experiment.protocol:
         found, by_paper = by_protocol(experiment, cell, run, scored, **options)
         write_report(run, by_paper)

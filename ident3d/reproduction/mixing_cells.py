@@ -22,6 +22,7 @@ from ident3d.reproduction.cells import Cell, CellEvent, CellStatus, write_result
 from ident3d.training.experiments.experiment import Variant
 from ident3d.training.loop.devices import circumstances, device_of, torch_threads
 from ident3d.training.loop.log_file import read_log
+from ident3d.training.loop.run_folder import hold_folder
 from ident3d.training.mixing.scores import evaluate_mixing
 from ident3d.training.mixing.settings import MixingSettings, with_defaults
 from ident3d.training.mixing.train import mixing, seconds_of_step
@@ -166,8 +167,12 @@ def run_cell(cell: MixingCell, device: str) -> None:
         log_every=LOG_EVERY,
         show_progress=False,
     )
-    found = evaluate_mixing(work)
-    log = read_log(cell.folder)
-    facts = {"used": work.settings.as_dict(), **found["facts"], **began}
-    facts["cpu_seconds"] = round(sum(line["cpu_seconds"] for line in log), 1)
-    write_result(cell, found["figures"], sum(line["seconds"] for line in log), facts)
+    # Training has let go of the folder, and another process may take the trained run up, score it or clear it up.
+    with hold_folder(cell.folder):
+        if cell.done:
+            return
+        found = evaluate_mixing(work)
+        log = read_log(cell.folder)
+        facts = {"used": work.settings.as_dict(), **found["facts"], **began}
+        facts["cpu_seconds"] = round(sum(line["cpu_seconds"] for line in log), 1)
+        write_result(cell, found["figures"], sum(line["seconds"] for line in log), facts)

@@ -97,5 +97,5 @@ def mixing(as_json: bool, **given: Any) -> None:
     found = evaluate_mixing(work)
     assert work.path is not None
     report = write_mixing_report(work.path, found)
-    text_of = f"{shown_figures(found, work.settings.lambdas)}\n\nRun: {work.path}\nReport: {report}"
+    text_of = f"{shown_figures(found, work.settings)}\n\nRun: {work.path}\nReport: {report}"
     show({"run": work.path, "report": report, **found}, as_json, text_of)

@@ -207,6 +207,8 @@ def score_cell(
     log = read_log(run.path)
     seconds, cpu = (sum(line.get(name, 0.0) for line in log) for name in ("seconds", "cpu_seconds"))
     facts = depends_on(cell) | {"dtype": run.dtype, **run.facts} | {"widths": pair_widths(run), "cpu_seconds": cpu}
+    if log and "precision_min" in log[-1]:
+        facts["learnt_lambda"] = [log[-1]["precision_min"], log[-1]["precision_max"]]
     # Last: the result's file says that all before it was done.
     write_result(cell, found, seconds, facts)
 

@@ -12,11 +12,27 @@ NOT_COMPARED: Final = ("seed", "size", "dtype", "compile", "sync_bn", "chunk", "
 
 
 def image_grids(experiment: Experiment, profile: str, results: Sequence[Result]) -> list[Grid]:
-    """Return a table of the settings that are not the paper's, if there are any."""
-    if profile == "paper" or not {"paper", profile} <= experiment.profiles.keys():
-        return []
-    rows = [line for variant in experiment.profiles[profile] for line in changed(experiment, variant, results)]
-    return [Grid("Settings", ("variant", "setting", "paper", "here"), rows)] if rows else []
+    """Return what each row is, and the settings that are not the paper's, as far as there are any."""
+    grids = [Grid("Rows", ("row", "its own settings", "Λ̂ at the end"), own_settings(experiment, results))]
+    if profile != "paper" and {"paper", profile} <= experiment.profiles.keys():
+        rows = [line for variant in experiment.profiles[profile] for line in changed(experiment, variant, results)]
+        grids.append(Grid("Settings", ("variant", "setting", "paper", "here"), rows))
+    return [grid for grid in grids if grid.rows]
+
+
+def own_settings(experiment: Experiment, results: Sequence[Result]) -> list[list[str]]:
+    """Return a line for each row that has results: in what it differs from the others, and the range of its Λ̂."""
+    lines = []
+    for row in experiment.rows:
+        ranges = [result.facts.get("learnt_lambda") for result in results if result.row == row.name]
+        if not ranges or not row.change:
+            continue
+        said = ", ".join(
+            f"{name} {value if isinstance(value, str) else shown(value)}" for name, value in row.change.items()
+        )
+        least_most = [found for found in ranges if found]
+        lines.append([row.name, said, "; ".join(f"{low:.3g} to {high:.3g}" for low, high in least_most) or "–"])
+    return lines
 
 
 def changed(experiment: Experiment, variant: Variant[Any], results: Sequence[Result]) -> list[list[str]]:

@@ -4,13 +4,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from ident3d.reproduction.cells import Result
 from ident3d.training.experiments.experiment import Experiment, Plot
-from ident3d.training.mixing.by_lambda import beside_lambda, blocks
+from ident3d.training.mixing.by_lambda import as_lambda, beside_lambda, blocks
 from ident3d.training.mixing.settings import MixingSettings, with_defaults
 from ident3d.training.report.charts import line_chart
 
 LAMBDA_COLUMNS: Final = ("row", "seed", "Λ", "Λ̂ that minimises the loss at f = g⁻¹", "and with f stretched", "Λ̂ here")
+
+CORRELATION_COLUMNS: Final = ("row", "seed", "Λ over latents", "Λ̂ over codes")
 
 
 class Grid(NamedTuple):
@@ -25,6 +29,7 @@ def mixing_grids(experiment: Experiment, profile: str, results: Sequence[Result]
     """Return the tables below the rows that are not empty: Λ̂, and the settings that are not the paper's."""
     grids = [
         Grid("Λ̂, mean of each block of equal Λ", LAMBDA_COLUMNS, lambda_rows(results)),
+        Grid("Correlation of the two processes", CORRELATION_COLUMNS, correlation_rows(results)),
         Grid("Settings", ("setting", "paper", "here"), changed_settings(experiment, profile)),
     ]
     return [grid for grid in grids if grid.rows]
@@ -35,8 +40,24 @@ def lambda_rows(results: Iterable[Result]) -> list[list[str]]:
     return [
         [result.row, str(result.seed), *cells]
         for result in results
-        for cells in beside_lambda(result.facts["settings"]["lambdas"], result.facts)
+        for cells in beside_lambda(result.facts["settings"]["lambdas"], result.facts, factor_of(result))
     ]
+
+
+def factor_of(result: Result) -> float:
+    """Return what turns the diagonal that a row's loss learnt into a Λ̂."""
+    settings = result.facts["settings"]
+    return as_lambda(settings["loss"], settings["tau"])
+
+
+def correlation_rows(results: Iterable[Result]) -> list[list[str]]:
+    """Return for each result of two processes how their Λ go together over the latents, and their Λ̂ over the codes."""
+    rows = []
+    for result in results:
+        pairs = [result.facts["settings"]["lambdas"], result.facts.get("precision", [])]
+        if all(len(pair) == 2 and all(np.ptp(values) for values in pair) for pair in pairs):
+            rows.append([result.row, str(result.seed), *(f"{np.corrcoef(pair)[0, 1]:.3f}" for pair in pairs)])
+    return rows
 
 
 def changed_settings(experiment: Experiment, profile: str) -> list[list[str]]:
@@ -87,22 +108,25 @@ def lambda_charts(result: Result, log: Sequence[Mapping[str, Any]]) -> list[str]
 
     If there are only two blocks, their Λ is drawn as well. With hard negatives there is one of the loss over Λ̂.
     """
-    name = f"{result.row}, seed {result.seed}"
-    curves: dict[str, list[tuple[float, float]]] = {}
-    if lines := [line for line in log if line.get("precision")]:
-        truth = result.facts["settings"]["lambdas"][0]
+    name, charts = f"{result.row}, seed {result.seed}", list[str]()
+    lines = [line for line in log if line.get("precision")]
+    processes = result.facts["settings"]["lambdas"] if lines else []
+    for process, truth in enumerate(processes):
         # A chart has four colours, and of many different Λ the smallest say most.
-        levels = sorted(set(truth))[:4]
+        levels, curves = sorted(set(truth))[:4], dict[str, list[tuple[float, float]]]()
         for k, level in enumerate(levels):
-            curves[f"Λ̂ for Λ = {level:g}"] = [(x["step"], mean(blocks(truth, x["precision"][0])[k])) for x in lines]
+            found = [factor_of(result) * mean(blocks(truth, line["precision"][process])[k]) for line in lines]
+            curves[f"Λ̂ for Λ = {level:g}"] = [(line["step"], y) for line, y in zip(lines, found, strict=True)]
         # With more levels the lines of the truth would hide those of the run.
         if len(levels) <= 2:
             curves |= {f"Λ = {level:g}": [(line["step"], level) for line in lines] for level in levels}
+        which = f", process {process + 1}" if len(processes) > 1 else ""
+        charts.append(line_chart(curves, f"Λ̂ of {name}{which}", 0))
     halves = {
         label: [(line["step"], line[label]) for line in log if line.get(label) is not None]
         for label in ("R² content", "R² style")
     }
-    charts = [line_chart(curves, f"Λ̂ of {name}", 0), line_chart(halves, f"R² of {name}", 0, 1)]
+    charts.append(line_chart(halves, f"R² of {name}", 0, 1))
     if points := result.facts.get("loss_by_lambda"):
         s = result.facts["settings"]
         best = mean(s["lambdas"][0]) - mean(s["hard"])

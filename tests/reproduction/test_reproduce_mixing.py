@@ -10,14 +10,15 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from ident3d.cli import main
 from ident3d.errors import UserError
-from ident3d.reproduction.cells import RESULT_FILE
+from ident3d.reproduction.cells import RESULT_FILE, Result
 from ident3d.reproduction.mixing_cells import estimate, processes
-from ident3d.reproduction.mixing_table import changed_settings
+from ident3d.reproduction.mixing_table import changed_settings, correlation_rows
 from ident3d.reproduction.reproduce import plan_cells, reproduce
 from ident3d.reproduction.table import command_of, heads_of
 from ident3d.training.experiments.aninfonce2024 import ANINFONCE_FIG2
@@ -94,6 +95,15 @@ def test_lambda_stands_beside_the_best_one(tmp_path: Path) -> None:
     assert "<title>Λ = 25</title>" in report
     assert "<title>R² style</title>" in report
     assert "Λ̂ that minimises the loss at f = g⁻¹" in report
+
+
+def test_two_processes_are_compared_by_correlation() -> None:
+    settings = {"lambdas": [[1, 2, 3], [3, 2, 1]], "loss": "aninfonce", "tau": 1.0}
+    both = Result("mixing", "both", 0, {}, 1.0, "", {"settings": settings, "precision": [[1, 5, 9], [9, 5, 2]]})
+    one = replace(both, facts={"settings": settings | {"lambdas": [[1, 2, 3]]}, "precision": [[1, 2, 3]]})
+    ((row, seed, truth, found),) = correlation_rows([one, both])
+    assert (row, seed, truth) == ("both", "0", "-1.000")
+    assert float(found) == pytest.approx(np.corrcoef([1, 5, 9], [9, 5, 2])[0, 1], abs=1e-3)
 
 
 def test_a_logarithm_at_the_end_of_an_axis_is_not_rounded_away() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ident3d.latents.exact.arithmetic import Float64
+from ident3d.training.losses.choice import TRICL
 
 
 def blocks(truth: Sequence[float], values: Sequence[float]) -> list[list[float]]:
@@ -34,18 +35,32 @@ def r2_of_halves(lambdas: Sequence[Sequence[float]], per_latent: Float64) -> dic
     return {"R² content": float(per_latent[content].mean()), "R² style": float(per_latent[~content].mean())}
 
 
-def beside_lambda(lambdas: Sequence[Sequence[float]], facts: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    """Return for each process Λ, the best Λ̂ at f = g⁻¹ and at a stretched one, and the run's, if the loss has a Λ̂."""
+def as_lambda(loss: str | None, tau: float) -> float:
+    """Return what the diagonal that a loss learns is multiplied with to stand beside Λ.
+
+    TriCL's similarity is ⟨s u, v⟩/τ, so that s/τ stands where AnInfoNCE has Λ̂.
+    """
+    return 1 / tau if loss in TRICL else 1.0
+
+
+def beside_lambda(
+    lambdas: Sequence[Sequence[float]], facts: Mapping[str, Any], factor: float = 1.0
+) -> list[tuple[str, str, str, str]]:
+    """Return for each process Λ, the best Λ̂ at f = g⁻¹ and at a stretched one, and the run's, if the loss has a Λ̂.
+
+    What a loss learns is multiplied by the factor, which is that of `as_lambda`.
+    """
     lines = []
     # A loss without Λ̂ records none. The minimum is missing if it could not be estimated.
     for process, ours in enumerate(facts.get("precision", [])):
-        truth, best = lambdas[process], facts["minimum"]["precision"][process] if "minimum" in facts else None
+        truth = lambdas[process]
+        best = facts["minimum"]["precision"][process] if "minimum" in facts else None
         stretched = facts["stretched"][process] if facts.get("stretched") else None
-        first, second, third, last = (mean_of_blocks(truth, values) for values in (truth, best, stretched, ours))
-        lines.append((first, second, third, last))
+        found = (mean_of_blocks(truth, values, factor) for values in (best, stretched, ours))
+        lines.append((mean_of_blocks(truth, truth), *found))
     return lines
 
 
-def mean_of_blocks(truth: Sequence[float], values: Sequence[float] | None) -> str:
-    """Return the mean of each block of equal Λ, or a dash if there are no values."""
-    return "–" if values is None else ", ".join(f"{mean(block):.4g}" for block in blocks(truth, values))
+def mean_of_blocks(truth: Sequence[float], values: Sequence[float] | None, factor: float = 1.0) -> str:
+    """Return the mean of each block of equal Λ, times a factor, or a dash if there are no values."""
+    return "–" if values is None else ", ".join(f"{factor * mean(block):.4g}" for block in blocks(truth, values))

@@ -1,6 +1,6 @@
 """How well a run on mixed latents has identified them: R², MCC, its halves, Λ̂ beside the best Λ̂, the baselines."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from statistics import mean
@@ -15,7 +15,7 @@ from ident3d.loaders.format.files import write_json
 from ident3d.metrics import class_accuracy, knn_accuracy, linear_r2, mcc, overlap
 from ident3d.training.loop.run_folder import EVALUATION_FILE
 from ident3d.training.loop.steps import Stream, seed_of
-from ident3d.training.mixing.by_lambda import beside_lambda, blocks, r2_of_halves
+from ident3d.training.mixing.by_lambda import as_lambda, beside_lambda, blocks, r2_of_halves
 from ident3d.training.mixing.decoded import SAMPLES_FILE, DecodedImages, real_images, rows_of, save_samples
 from ident3d.training.mixing.ground_truth import (
     BATCHES,
@@ -25,7 +25,7 @@ from ident3d.training.mixing.ground_truth import (
     loss_by_lambda,
     stretched_precision,
 )
-from ident3d.training.mixing.settings import marginal_of
+from ident3d.training.mixing.settings import MixingSettings, marginal_of
 from ident3d.training.mixing.train import MixingRun
 
 COUNT = 16_384
@@ -150,12 +150,12 @@ def deviation_of_lambda(work: MixingRun, least: Minimum) -> Figures:
     return {"Λ̂ off": float(max(deviations))} if deviations else {}
 
 
-def shown_figures(found: Mapping[str, Any], lambdas: Sequence[Sequence[float]] = ()) -> str:
+def shown_figures(found: Mapping[str, Any], s: MixingSettings) -> str:
     """Return a run's figures and losses, one on a line; for every Λ the best Λ̂, that at a stretched g⁻¹, and ours."""
     facts, lines = found["facts"], [f"{name:<16}{value:.4f}" for name, value in found["figures"].items()]
     lines.append(f"{'loss':<16}{facts['loss']:.4f}")
     if "minimum" in facts:
         lines.append(f"{'loss at f = g⁻¹':<16}{facts['minimum']['loss']:.4f}")
-    for truth, best, stretched, ours in beside_lambda(lambdas, facts):
+    for truth, best, stretched, ours in beside_lambda(s.lambdas, facts, as_lambda(s.loss, s.tau)):
         lines.append(f"Λ {truth}: best Λ̂ {best} (stretched {stretched}), here {ours}")
     return "\n".join(lines)

@@ -12,7 +12,7 @@ from ident3d.errors import UserError
 from ident3d.loaders.format.files import read_json
 from ident3d.training.loop.log_file import read_log
 from ident3d.training.loop.run_folder import EVALUATION_FILE
-from ident3d.training.mixing.by_lambda import beside_lambda, blocks
+from ident3d.training.mixing.by_lambda import as_lambda, beside_lambda, blocks
 from ident3d.training.mixing.decoded import SAMPLES_FILE
 from ident3d.training.mixing.run import open_mixing
 from ident3d.training.mixing.scores import COUNT
@@ -171,7 +171,7 @@ def latents_section(s: MixingSettings, facts: Mapping[str, Any]) -> str:
 
 def lambda_section(s: MixingSettings, facts: Mapping[str, Any]) -> str:
     """Return Λ, the best Λ̂ and ours, of each process."""
-    rows = [list(row) for row in beside_lambda(s.lambdas, facts)]
+    rows = [list(row) for row in beside_lambda(s.lambdas, facts, as_lambda(s.loss, s.tau))]
     heads = ["Λ", "Λ̂ that minimises the loss at f = g⁻¹", "and with f stretched", "Λ̂ here"]
     means = "<p class='soft'>The mean of each block of equal Λ.</p>"
     return f"<h2>Λ̂</h2>{means}{html_table(heads, rows)}" if rows else ""
@@ -194,10 +194,12 @@ def curves(s: MixingSettings, log: Sequence[Mapping[str, Any]], facts: Mapping[s
 
 def lambda_chart(s: MixingSettings, log: Sequence[Mapping[str, Any]], process: int) -> str:
     """Return Λ̂ of a process over steps: the mean of each of up to four blocks of equal Λ."""
-    truth = s.lambdas[process]
+    truth, factor = s.lambdas[process], as_lambda(s.loss, s.tau)
     lines = [line for line in log if len(line.get("precision") or []) > process]
     curves = {
-        f"for Λ = {level:g}": [(line["step"], mean(blocks(truth, line["precision"][process])[k])) for line in lines]
+        f"for Λ = {level:g}": [
+            (line["step"], factor * mean(blocks(truth, line["precision"][process])[k])) for line in lines
+        ]
         for k, level in enumerate(sorted(set(truth))[:4])
     }
     name = f" of process {process + 1}" if len(s.lambdas) > 1 else ""

@@ -10,7 +10,8 @@ from ident3d.errors import UserError
 from ident3d.training.experiments import gap2024
 from ident3d.training.experiments.by_name import EXPERIMENTS
 from ident3d.training.experiments.experiment import Experiment
-from ident3d.training.mixing.scores import evaluate_mixing, mismatch_figures, overlap_of_pairs
+from ident3d.training.mixing.by_lambda import as_lambda, beside_lambda
+from ident3d.training.mixing.scores import evaluate_mixing, mismatch_figures, overlap_of_pairs, shown_figures
 from ident3d.training.mixing.settings import MixingSettings, with_defaults
 from ident3d.training.mixing.train import build, mixing
 
@@ -23,7 +24,13 @@ def test_tricl_trains_and_is_scored(tmp_path: object) -> None:
     work = mixing(settings, out=f"{tmp_path}/run", device="cpu", show_progress=False)
     found = evaluate_mixing(work)
     assert {"R²", "R² content", "overlap"} <= found["figures"].keys()
-    assert len(found["facts"]["precision"][0]) == 4
+    (s,) = found["facts"]["precision"]
+    assert len(s) == 4
+    # ⟨s u, v⟩/τ: what stands beside Λ is s/τ.
+    (*_, shown) = beside_lambda(work.settings.lambdas, found["facts"], as_lambda("tricl-released", 0.2))[0]
+    halves = sum(sorted(s)[:2]) / 2, sum(sorted(s)[2:]) / 2
+    assert shown == ", ".join(f"{half / 0.2:.4g}" for half in halves)
+    assert f"here {shown}" in shown_figures(found, work.settings)
 
 
 def test_overlap_falls_with_lambda_and_rises_with_the_batch() -> None:

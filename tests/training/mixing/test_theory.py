@@ -361,7 +361,7 @@ def test_a_loss_without_a_minimum_at_the_latents_is_scored_all_the_same(tmp_path
     found = evaluate_mixing(work)
     assert "R²" in found["figures"]
     assert "minimum" not in found["facts"]
-    assert "loss at f = g⁻¹" not in shown_figures(found)
+    assert "loss at f = g⁻¹" not in shown_figures(found, MixingSettings())
     with pytest.raises(UserError, match="no minimum over the scale"):
         run(tmp_path / "match", replace(SMALL, loss="own_mixing:steep"))
 
@@ -369,7 +369,7 @@ def test_a_loss_without_a_minimum_at_the_latents_is_scored_all_the_same(tmp_path
 def test_the_runs_loss_stands_beside_the_least(tmp_path: Path) -> None:
     found = evaluate_mixing(run(tmp_path, replace(SMALL, steps=2)))
     assert found["facts"]["loss"] > found["facts"]["minimum"]["loss"]
-    assert f"loss            {found['facts']['loss']:.4f}\nloss at f = g⁻¹ " in shown_figures(found)
+    assert f"loss            {found['facts']['loss']:.4f}\nloss at f = g⁻¹ " in shown_figures(found, MixingSettings())
 
 
 def test_the_command(tmp_path: Path) -> None:

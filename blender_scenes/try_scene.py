@@ -3,19 +3,34 @@
 A process that hands out jobs must not load bpy, and the user's file most probably does. A .blend is read from its path.
 """
 
+import faulthandler
 import hashlib
 import json
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ident3d.blender_scenes.blend_scene import BlendScene
 from ident3d.blender_scenes.blender import current_scene
+from ident3d.blender_scenes.effects import (
+    LARGE,
+    SMALL,
+    base_rows,
+    leavings,
+    random_rows,
+    rare_rows,
+    sentence,
+    without_effect,
+)
 from ident3d.blender_scenes.own_file import own_scene
 from ident3d.blender_scenes.scene import Scene
 from ident3d.blender_scenes.silence import silent
@@ -25,46 +40,62 @@ from ident3d.latents.factors import Factors
 
 # A message names so many factors at most.
 SAID = 5
+# Rows at random that it is posed at.
+TRIED = 8
+
+
+class Trial(NamedTuple):
+    """What a trial found: factors, the cameras that views may be seen from, and a sentence on what leaves the frame."""
+
+    factors: Factors
+    cameras: tuple[str, ...]
+    leaving: str
 
 
 def try_scene(
-    name: str, text: str, blend: bytes | None = None, meshes: Mapping[str, tuple[Any, Any]] | None = None
-) -> tuple[Factors, tuple[str, ...]]:
+    name: str,
+    text: str,
+    blend: bytes | None = None,
+    meshes: Mapping[str, tuple[Any, Any]] | None = None,
+    *,
+    held: Mapping[str, Any] | None = None,
+    start_step: Callable[[], object] = lambda: None,
+) -> Trial:
     """Return the factors and cameras, after the stage was built, posed at many rows, and proved to forget.
 
-    The proof: some rows, from each camera, give equal images in this order and, built anew, in the opposite one. Of a
-    .blend, whose factors file is the text, every factor must change the image somewhere.
+    The proof: some rows, from each camera, give equal images in this order and, built anew, in the opposite one. Every
+    factor must change the image somewhere. `held` is what ``load_scene`` calls `fixed` and `do`; `start_step` is called
+    before each build, pose and image.
     """
-    with silent():
-        scene = scene_from(name, text, blend)
-        scene.mesh_files = meshes or {}
+
+    def built() -> Scene:
+        start_step()
+        with silent():
+            scene = scene_from(name, text, blend)
+            scene.mesh_files = meshes or {}
+        return scene
+
+    scene = built()
     factors = Factors(tuple(scene.factors))
+    if blend and factors.held:
+        raise UserError(f"{next(iter(factors.held))} has a single value, so that it is no factor.")
     rows = factors.to_scene(proof_rows(factors))
-    with Studio(scene, size=16, quality="draft") as studio:
-        if current_scene().camera is None:
-            makes = (
-                'say which, as in camera = "Camera"'
-                if blend
-                else "`build` makes one, and sets bpy.context.scene.camera"
-            )
-            raise UserError(f"The scene {name} has no camera: {makes}.")
-        for mesh in scene.mesh_files:
-            if mesh not in scene.meshes_taken:
-                how = "no factor and no [meshes] names it" if blend else f"`build` never takes self.mesh({mesh!r})"
-                raise UserError(f"--mesh {mesh} has no part in the scene {name}: {how}.")
-        for row in factors.to_scene(trial_rows(factors)):
+    with Studio(scene, size=SMALL, quality="draft") as studio:
+        check_stage(name, studio.scene, is_blend=blend is not None)
+        for row in factors.to_scene(random_rows(factors, TRIED, seed=1)):
+            start_step()
             studio.pose(row)
+        found = leavings(studio, factors, held_values(factors, held or {}), start_step)
         cameras = camera_names(scene)
         # Of two cameras or more each has a part in the proof.
         shots = [(row, None) for row in rows] + [(rows[-1 - k % 2], camera) for k, camera in enumerate(cameras)]
-        images = [studio.render_linear(row, seed=0, camera=camera) for row, camera in shots]
-        if blend:
-            check_effects(studio, factors)
-    with silent():
-        again = scene_from(name, text, blend)
-        again.mesh_files = meshes or {}
-    with Studio(again, size=16, quality="draft") as studio:
+        images = []
+        for row, camera in shots:
+            start_step()
+            images.append(studio.render_linear(row, seed=0, camera=camera))
+    with Studio(built(), size=SMALL, quality="draft") as studio:
         for (row, camera), image in zip(shots[::-1], images[::-1], strict=True):
+            start_step()
             if not np.allclose(studio.render_linear(row, seed=0, camera=camera), image, rtol=1e-4, atol=1e-6):
                 values = zip(factors.factors, row.tolist(), strict=True)
                 said = ", ".join(f"{factor.name}={factor.shown(value)}" for factor, value in islice(values, SAID))
@@ -74,7 +105,33 @@ def try_scene(
                     else "`pose` must set everything that it ever changes, and draw nothing at random"
                 )
                 raise UserError(f"The image of the scene {name} at {said} depends on the images before it: {why}.")
-    return factors, cameras
+        several = [each for each in factors.names if each not in factors.held]
+        idle = without_effect(studio, factors, base_rows(factors), several, start_step)
+    if idle:
+        with Studio(built(), size=LARGE, quality="draft") as studio:
+            idle = without_effect(studio, factors, rare_rows(factors), idle, start_step, everywhere=False)
+        check_effects(idle, blend)
+    return Trial(factors, cameras, sentence(found))
+
+
+def check_stage(name: str, scene: Scene, *, is_blend: bool) -> None:
+    """Raise UserError if a stage that was built has no camera, or has not taken a mesh that was given for it."""
+    if current_scene().camera is None:
+        makes = (
+            'say which, as in camera = "Camera"' if is_blend else "`build` makes one, and sets bpy.context.scene.camera"
+        )
+        raise UserError(f"The scene {name} has no camera: {makes}.")
+    for mesh in scene.mesh_files:
+        if mesh not in scene.meshes_taken:
+            how = "no factor and no [meshes] names it" if is_blend else f"`build` never takes self.mesh({mesh!r})"
+            raise UserError(f"--mesh {mesh} has no part in the scene {name}: {how}.")
+
+
+def held_values(factors: Factors, held: Mapping[str, Any]) -> Mapping[str, float]:
+    """Return what is held at which raw value. What is wrong with it is said by who asked for the trial."""
+    with suppress(UserError, TypeError, ValueError):
+        return replace(factors, **held).held
+    return {}
 
 
 def camera_names(scene: Scene) -> tuple[str, ...]:
@@ -96,49 +153,14 @@ def scene_from(name: str, text: str, blend: bytes | None) -> Scene:
     return own_scene(name, text) if blend is None else BlendScene(blend, text)
 
 
-def check_effects(studio: Studio, factors: Factors) -> None:
-    """Raise UserError for a factor that changes no pixel, wherever the others are tried."""
-    bases = base_rows(factors)
-    for k, factor in enumerate(factors.factors):
-        if factor.name in factors.held:
-            raise UserError(f"{factor.name} has a single value, so that it is no factor.")
-        column = factor.to_raw(factor.listed) if factor.values else np.array([-1, 0, 0.7], np.float32)
-        if not any(has_effect(studio, factors, base, k, column) for base in bases):
-            raise UserError(
-                f"{factor.name} has no effect on the image: what it sets is hidden or out of frame, "
-                "or something else in the .blend has the last word."
-            )
-
-
-def has_effect(
-    studio: Studio, factors: Factors, base: NDArray[np.float32], k: int, column: NDArray[np.float32]
-) -> bool:
-    """Return whether the image changes as factor k takes the values of the column, the others being as in the base."""
-    raw = np.tile(base, (len(column), 1))
-    raw[:, k] = column
-    first, *others = (studio.render_linear(row, seed=0) for row in factors.to_scene(factors.nearest(raw)))
-    return any(not np.array_equal(first, image) for image in others)
-
-
-def base_rows(factors: Factors) -> NDArray[np.float32]:
-    """Return raw rows: the middle, the middle with each value of a categorical factor, and some at random."""
-    rows = [np.zeros((1, factors.n_raw), np.float32)]
-    for k in factors.categorical:
-        column = factors.factors[k].to_raw(factors.factors[k].listed)
-        rows.append(np.zeros((len(column), factors.n_raw), np.float32))
-        rows[-1][:, k] = column
-    rows.append(np.random.default_rng(2).uniform(-1, 1, (4, factors.n_raw)).astype(np.float32))
-    return factors.nearest(np.concatenate(rows))
-
-
-def trial_rows(factors: Factors) -> NDArray[np.float32]:
-    """Return raw rows: each factor at its listed values or both ends, the others in the middle, and some at random."""
-    rows = [np.random.default_rng(1).uniform(-1, 1, (8, factors.n_raw)).astype(np.float32)]
-    for k, factor in enumerate(factors.factors):
-        column = factor.to_raw(factor.listed) if factor.values else np.array([-1, 1], np.float32)
-        rows.append(np.zeros((len(column), factors.n_raw), np.float32))
-        rows[-1][:, k] = column
-    return np.concatenate(rows)
+def check_effects(idle: Sequence[str], blend: bytes | None) -> None:
+    """Raise UserError for a factor without effect, of which there are these."""
+    if idle:
+        why = "something else in the .blend has the last word" if blend else "`pose` does nothing with it"
+        raise UserError(
+            f"{idle[0]} has no effect on the image, wherever the others were tried: what it sets is hidden or out of "
+            f"frame, or {why}."
+        )
 
 
 def proof_rows(factors: Factors) -> NDArray[np.float32]:
@@ -165,8 +187,11 @@ def main() -> None:
         blend = Path(given["blend"]).read_bytes() if "blend" in given else None
         if blend is not None and hashlib.sha256(blend).hexdigest() != given["sha256"]:
             raise UserError(f"{given['blend']} was changed while it was read.")
-        factors, cameras = try_scene(given["name"], given["text"], blend, read_meshes(given.get("meshes", {})))
-        answer = factors.as_dict() | {"cameras": list(cameras)}
+        # In C, and with a file of its own: it ends the process even if Blender holds Python up.
+        limit = partial(faulthandler.dump_traceback_later, given["step_seconds"], exit=True, file=os.dup(2))
+        shapes = read_meshes(given.get("meshes", {}))
+        found = try_scene(given["name"], given["text"], blend, shapes, held=given["held"], start_step=limit)
+        answer = found.factors.as_dict() | {"cameras": list(found.cameras), "leaving": found.leaving}
     except UserError as error:
         answer = {"error": str(error)}
     except Exception as error:

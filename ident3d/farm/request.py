@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.farm.recipe import Recipe, source_of_recipe
+from ident3d.farm.scenes import OwnScene
 from ident3d.latents.crowding import crowded_latents
 from ident3d.latents.worlds import World
 from ident3d.loaders.format.latents_source import npy_bytes, read_draws, source_of_copy
@@ -67,7 +68,8 @@ def make_request(
     If rendering is not local, the device is taken as given, and the scheduler alone knows how many workers it has.
     """
     recipe.check()
-    for sentence in crowded_latents(recipe.world):
+    leaving = [recipe.world.leaving] if isinstance(recipe.world, OwnScene) and recipe.world.leaving else []
+    for sentence in [*crowded_latents(recipe.world), *leaving]:
         warnings.warn(sentence, stacklevel=3)
     source, latents_copy = source_of_recipe(recipe), None
     if latents is not None:

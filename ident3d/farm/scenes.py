@@ -36,6 +36,8 @@ BLEND = "blend"
 # What a mesh is to it, before the mesh's name.
 MESH = "mesh "
 LARGEST_FACTORS = 1_000_000
+# So long may the trial of a scene take to build it, to pose it once, or to render one small image.
+STEP_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class OwnScene(Factors):
     files: tuple[SceneFile, ...] = ()
     # What views may be seen from.
     cameras: tuple[str, ...] = ()
+    # A sentence on objects in focus that leave the frame, for who renders; empty if none does.
+    leaving: str = field(default="", repr=False, compare=False)
 
 
 def load_scene(
@@ -60,8 +64,9 @@ def load_scene(
     """Return a scene of your own, from the Python file that it is written in, or from a .blend and its factors.
 
     It is tried in another process, which builds the stage, poses it at both ends or all listed values of every factor,
-    and renders four small images in two orders: a scene whose images depend on those before is refused. A Python file
-    is run there: it may import what is installed, and no other file of yours. Of a .blend nothing is ever run.
+    and renders small images: a scene whose images depend on those before is refused, and so is a factor that changes no
+    pixel. A Python file is run there: it may import what is installed, and no other file of yours. Of a .blend nothing
+    is ever run.
 
     Args:
         path: The file and the class below `Scene` in it, such as "mine.py:Lamp", or a .blend; "examples:Objects" and
@@ -77,8 +82,9 @@ def load_scene(
         The world to render, as in ``Recipe(load_scene("mine.py:Lamp"))``.
     """
     shapes = tuple(_read_mesh(*mesh) for mesh in (meshes or {}).items())
+    held: dict[str, Any] = {"fixed": fixed or {}, "do": do or {}}
     if is_blend(path):
-        return _drawn(_load_blend(path, factors, shapes), fixed, graph, do)
+        return replace(_load_blend(path, factors, shapes, held), graph=graph, **held)
     if factors is not None:
         raise UserError(f"--factors goes with a .blend, and {path} is none: a Python file declares its own factors.")
     file, _, name = str(path).rpartition(":")
@@ -86,19 +92,9 @@ def load_scene(
         raise UserError(f"A scene of your own is named by its file and class, such as {EXAMPLE}, not {path!r}.")
     require_bpy()
     text = example_text(name) if file == SHIPPED else _read_text(file, "Python")
-    found, cameras = _tried(str(path), file, {"name": name, "text": text}, shapes)
+    found = _tried(str(path), file, {"name": name, "text": text, "held": held}, shapes)
     source = SceneSource(name, sha256(text.encode()))
-    return _drawn(OwnScene(found.factors, own_scene=source, text=text, files=shapes, cameras=cameras), fixed, graph, do)
-
-
-def _drawn(
-    scene: OwnScene,
-    fixed: Mapping[str, float | str] | None,
-    graph: Path | str | None,
-    do: Mapping[str, float | str] | None,
-) -> OwnScene:
-    """Return the scene with what is said of how its factors are drawn."""
-    return replace(scene, fixed=fixed or {}, graph=graph, do=do or {})
+    return replace(found, own_scene=source, text=text, files=shapes, graph=graph, **held)
 
 
 def example_text(name: str) -> str:
@@ -129,6 +125,7 @@ def _load_blend(
     path: Path | str,
     factors: Path | str | None,
     shapes: tuple[SceneFile, ...],
+    held: Mapping[str, Any],
 ) -> OwnScene:
     if factors is None:
         raise UserError(f"{path} needs --factors, a TOML file that maps its factors to data paths, such as desk.toml.")
@@ -138,10 +135,10 @@ def _load_blend(
         raise UserError(f"{factors} is larger than {LARGEST_FACTORS // 10**6} MB.")
     blend = read_scene_file(BLEND, path)
     name = blend_name(path, text)
-    given = {"name": name, "text": text, "blend": blend.path, "sha256": blend.sha256}
-    found, cameras = _tried(str(path), f"{path} with {factors}", given, shapes)
+    given = {"name": name, "text": text, "blend": blend.path, "sha256": blend.sha256, "held": held}
+    found = _tried(str(path), f"{path} with {factors}", given, shapes)
     source, kept = SceneSource(name, sha256(text.encode())), (blend, *shapes)
-    return OwnScene(found.factors, own_scene=source, text=text, files=kept, cameras=cameras)
+    return replace(found, own_scene=source, text=text, files=kept)
 
 
 def blend_name(path: Path | str, text: str) -> str:
@@ -166,9 +163,7 @@ def _read_text(file: Path | str, kind: str) -> str:
         raise UserError(f"{file} is not a {kind} file in UTF-8: {error}.") from None
 
 
-def _tried(
-    path: str, shown: str, given: Mapping[str, str], shapes: tuple[SceneFile, ...]
-) -> tuple[Factors, tuple[str, ...]]:
+def _tried(path: str, shown: str, given: Mapping[str, Any], shapes: tuple[SceneFile, ...]) -> OwnScene:
     """Return the factors and cameras of a scene that was tried in another process; UserError if that failed."""
     # -P: a worker does not see the current folder, so that nothing must be imported from there now.
     command = [sys.executable, "-P", "-m", "ident3d.blender_scenes.try_scene"]
@@ -176,17 +171,32 @@ def _tried(
         meshes = {file.use.removeprefix(MESH): f"{folder}/{k}.npz" for k, file in enumerate(shapes)}
         for file, where in zip(shapes, meshes.values(), strict=True):
             np.savez(where, **mesh_of(file)._asdict())
-        told = json.dumps({**given, "meshes": meshes})
-        done = subprocess.run(command, input=told, capture_output=True, text=True, check=False)
+        # What is held may be of any kind: it is checked here, once its factors are known.
+        told = {**given, "meshes": meshes, "step_seconds": STEP_SECONDS}
+        told_text = json.dumps(told, default=str, skipkeys=True)
+        done = subprocess.run(command, input=told_text, capture_output=True, text=True, check=False)
     # Blender may print lines of its own first, and the scene when Python ends.
     *_, last = [line for line in done.stdout.splitlines() if line.startswith("{")] or [""]
     if done.returncode or not last:
-        *_, said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise UserError(f"The scene {path} cannot be loaded: {said}.")
+        raise UserError(f"The scene {path} cannot be loaded: {_ending(done)}.")
     answer = json.loads(last)
     if "error" in answer:
         raise UserError(f"{shown}: {answer['error']}")
-    return Factors.from_dict(answer), tuple(answer["cameras"])
+    found = Factors.from_dict(answer)
+    return OwnScene(found.factors, cameras=tuple(answer["cameras"]), leaving=answer["leaving"])
+
+
+def _ending(done: "subprocess.CompletedProcess[str]") -> str:
+    """Return why a trial gave no answer: it was too slow in some line of the file, or what it said last."""
+    from ident3d.blender_scenes.own_file import SCENE_FILE
+
+    if "Timeout (" in done.stderr:
+        # What Python was doing when the time was over, the innermost call first.
+        at = re.search(rf'File "{SCENE_FILE}", line (\d+) in (\w+)', done.stderr)
+        what = f"`{at[2]}` is still in line {at[1]}" if at else "Blender is still at work"
+        return f"{what} after {STEP_SECONDS:g} s, where a build, a pose or a small image takes seconds"
+    *_, said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    return said
 
 
 def scene_of(settings: Mapping[str, Any]) -> "Scene":

@@ -60,6 +60,18 @@ def test_a_scene_offers_its_cameras_and_poses_its_own() -> None:
     from ident3d.blender_scenes.try_scene import try_scene
 
     assert try_scene("Two", TWO)[1] == ("Near", "Far")
+    # A factor that shows in one of the cameras alone has an effect.
+    aside = TWO.replace("1)),)", "1)), Factor('size', range=(0.5, 1)))").replace(
+        "    def pose(self, values):",
+        """        bpy.ops.mesh.primitive_cube_add(location=(4.5, 0, 0))
+        self.aside = bpy.context.object
+        bpy.context.scene.camera.data.lens = 90
+    def pose(self, values):
+        self.aside.scale.z = values["size"]""",
+    )
+    assert try_scene("Two", aside)[0].names == ("x", "size")
+    with pytest.raises(UserError, match="size has no effect on the image"):
+        try_scene("Two", aside.replace('("Near", "Far")', '("Near",)'))
     with Studio(own_scene("Two", TWO), size=24, quality="draft") as studio:
         first = studio.render([0.5], seed=0, camera="Near")
         far = studio.render([-1], seed=0, camera="Far")

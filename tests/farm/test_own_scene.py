@@ -14,6 +14,7 @@ from ident3d import Environment, ImageDataset, Sequences, info, pack, preview, t
 from ident3d.blender_scenes.try_scene import try_scene
 from ident3d.cli import main
 from ident3d.errors import UserError
+from ident3d.farm import scenes
 from ident3d.farm.recipe import Recipe
 from ident3d.farm.render import render
 from ident3d.farm.scenes import OwnScene, load_scene
@@ -33,6 +34,8 @@ from ident3d import Factor, Focus, Scene
 class Plain(Scene):
     factors = (Factor("x", range=(-1, 1)),)
     def build(self):
+        bpy.ops.mesh.primitive_cube_add(location=(0, 0, -9))
+        bpy.ops.object.light_add(type="SUN")
         bpy.ops.object.camera_add()
         bpy.context.scene.camera = bpy.context.object
     def pose(self, values):
@@ -200,9 +203,9 @@ def test_a_scene_that_raises_in_a_worker_is_one_sentence_with_its_line(tmp_path:
         ('(Factor("x", range=(-1, 1)),)', '("x",)', "ident3d.Factor"),
         ("range=(-1, 1)", "range=(1, -1)", "line 5: The range of x goes from a lower"),
         ("bpy.context.scene.camera = bpy.context.object", "pass", "has no camera"),
-        ("location.x", "place.x", "AttributeError in line 10"),
-        ('values["x"]', '[][int(values["x"] == 1)]', "IndexError in line 10"),
-        ("bpy.ops.object.camera_add()", "raise SystemExit(3)", "SystemExit in line 7"),
+        ("location.x", "place.x", "AttributeError in line 12"),
+        ('values["x"]', '[][int(values["x"] == 1)]', "IndexError in line 12"),
+        ("bpy.ops.object.camera_add()", "raise SystemExit(3)", "SystemExit in line 9"),
         ("def pose", "def place", "needs a method pose(self, values)"),
         ("pose(self, values)", "pose(self)", "TypeError: Plain.pose() takes 1 positional argument"),
         (",)\n", ")\n", "comma"),
@@ -222,8 +225,25 @@ def test_every_listed_value_is_tried_and_given_as_it_was_declared() -> None:
     listed = PLAIN.replace("range=(-1, 1)", "values=(0.1, 0.2, 0.3, 0.4, 0.5)")
     places = "{0.1: 1, 0.2: 2, 0.3: 3, 0.4: 4, 0.5: 5}"
     try_scene("Plain", listed.replace('= values["x"]', f'= {places}[values["x"]]'))
-    with pytest.raises(UserError, match=r"KeyError in line 10: 0\.4"):
+    with pytest.raises(UserError, match=r"KeyError in line 12: 0\.4"):
         try_scene("Plain", listed.replace('= values["x"]', f'= {places.replace("0.4", "4")}[values["x"]]'))
+
+
+def test_a_factor_without_effect_is_refused_and_one_with_a_rare_effect_is_not() -> None:
+    two = PLAIN.replace("1)),)", "1)), Factor('y', range=(-1, 1)))")
+    # In one image of 200.
+    rare = '        bpy.context.object.location.y = values["y"] if values["x"] > 0.99 else 0\n'
+    assert try_scene("Plain", two + rare).factors.names == ("x", "y")
+    with pytest.raises(UserError, match="y has no effect on the image") as caught:
+        try_scene("Plain", two)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_pose_that_does_not_return_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenes, "STEP_SECONDS", 6)
+    (tmp_path / "mine.py").write_text(PLAIN + '        while values["x"] == 1: pass\n')
+    with pytest.raises(UserError, match=r"mine\.py:Plain cannot be loaded: `pose` is still in line 13 after 6 s"):
+        load_scene(f"{tmp_path / 'mine.py'}:Plain")
 
 
 def test_a_mistake_without_a_line_of_the_file_reaches_who_loads_it(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""`scene check` on a scene in which something leaves the image, something is hidden, and one factor does nothing."""
+"""`scene check` on a scene in which something leaves the image, something is hidden, and one factor often does nothing.
+
+What leaves the image is said by `render` too, once.
+"""
 
 import re
 from pathlib import Path
@@ -12,6 +15,7 @@ from ident3d import Factor, Focus, Scene
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.farm.recipe import Recipe
+from ident3d.farm.scenes import load_scene
 from ident3d.latents.worlds import World
 from ident3d.looking.scene_check import check_scene
 
@@ -40,6 +44,7 @@ class Room(Scene):
         self.ball.location.x = values["x"]
         self.cube.rotation_euler.z = values["turn"]
         self.wall.hide_render = values["wall"] == "down"
+        self.wall.rotation_euler.x = values["idle"]
     def focus(self):
         return Focus([self.ball])
 """
@@ -60,6 +65,24 @@ def test_what_leaves_the_image_is_hidden_or_does_nothing_is_said(tmp_path: Path)
     assert re.match("0.0 0 % .* no effect on the image", idle)
     with Image.open(tmp_path / "sheet.png") as sheet:
         assert sheet.height > 3 * 128
+
+
+def test_render_says_once_what_leaves_the_image_at_an_end(tmp_path: Path) -> None:
+    (tmp_path / "room.py").write_text(ROOM)
+    words = ["--scene", f"{tmp_path / 'room.py'}:Room", "--size", "16", "--quality", "draft", "--n", "1"]
+    done = CliRunner().invoke(main, ["render", *words, "--workers", "1", "--out", str(tmp_path / "data")])
+    assert done.exit_code == 0, done.output
+    (note,) = [line for line in done.stderr.splitlines() if line.startswith("Note")]
+    assert "Sphere is out of frame at x=9: `ident3d scene check`" in note
+    # Other commands are silent, and so is whoever holds the factor.
+    check = CliRunner().invoke(
+        main, ["scene", "check", *words[:-2], "--fix", "x=0.9", "--out", str(tmp_path / "s.png")]
+    )
+    assert check.exit_code == 0, check.output
+    assert "Note" not in check.stderr
+    assert load_scene(words[1], {"x": -1}).leaving == ""
+    (tmp_path / "room.py").write_text(ROOM.replace("(0, 9)", "(-2, 4.5)"))
+    assert re.match(r"Sphere is [5-9]\d % out of frame at x=4.5: ", load_scene(words[1], {"wall": "up"}).leaving)
 
 
 def test_3dident_is_in_frame_and_every_factor_shows() -> None:

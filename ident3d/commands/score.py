@@ -97,8 +97,7 @@ def blocks_of_folder(latents: Path) -> "tuple[dict[str, list[int]] | None, NDArr
     settings = description.settings
     names = world_of(settings).names
     blocks = {block: [names.index(name) for name in members] for block, members in blocks_of(settings).items()}
-    instance = computed_column(settings, "instance", description.n) if settings["source"]["kind"] == "draw" else None
-    return blocks or None, instance
+    return blocks or None, computed_column(settings, "instance", description.n)
 
 
 def kinds(z: Any, discrete: tuple[int, ...] | None, periodic: tuple[tuple[int, float], ...]) -> "list[Kind] | None":

@@ -26,7 +26,14 @@ from ident3d.loaders.folders.provenance import (
 from ident3d.loaders.format.description import SHARDS, Description
 from ident3d.loaders.format.files import write_atomically
 from ident3d.loaders.format.inside import read_plain
-from ident3d.loaders.format.latents_source import GENERATED, environments_of, sequences_of, views_of, world_of
+from ident3d.loaders.format.latents_source import (
+    GENERATED,
+    TOGETHER,
+    environments_of,
+    sequences_of,
+    views_of,
+    world_of,
+)
 from ident3d.loaders.format.latents_table import class_type
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import read_shard
@@ -235,7 +242,7 @@ def source_of_latents(source: dict[str, Any]) -> str:
     if source["kind"] == GENERATED:
         seed = f" with seed {source['seed']}" if "seed" in source else ""
         return f"generated: {source['from']}, {source.get('images', NOT_SAID)}{seed}, {source['split']}"
-    return ", ".join(f"{k} {v}" for k, v in source.items() if k not in ("sequence", "views", "environments"))
+    return ", ".join(f"{k} {v}" for k, v in source.items() if k not in TOGETHER)
 
 
 def terms(settings: dict[str, Any]) -> str:

@@ -27,6 +27,8 @@ LATENTS_FILE = "latents.npy"
 GENERATED = "generate"
 # What such a source says of its images if they are all of a grid.
 FULL_GRID = "full grid"
+# What a source says of how images belong together, if they do. An import keeps what its export says of it.
+TOGETHER = ("sequence", "views", "environments")
 
 
 def world_of(settings: Mapping[str, Any]) -> AnyWorld:
@@ -92,10 +94,16 @@ def source_of_seed(
     return drawn | ({"environments": [each.as_dict() for each in environments]} if environments else {})
 
 
+def together(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how the images of a source belong together, as far as it is recorded: as they were rendered."""
+    known = source["kind"] in ("draw", "import")
+    return {name: source[name] for name in TOGETHER if known and source.get(name) is not None}
+
+
 def environments_of(settings: Mapping[str, Any]) -> tuple[Environment, ...]:
     """Return the environments that the images were rendered in; none of other images. Raise UserError if not so."""
-    recorded = settings["source"].get("environments")
-    if settings["source"]["kind"] != "draw" or recorded is None:
+    recorded = together(settings["source"]).get("environments")
+    if recorded is None:
         return ()
     environments = recorded_environments(recorded)
     settings_in(world_of(settings), environments)
@@ -107,8 +115,8 @@ def sequences_of(settings: Mapping[str, Any]) -> Sequences | None:
 
     The frames of such a folder are computed, and need not be read.
     """
-    recorded = settings["source"].get("sequence")
-    if settings["source"]["kind"] != "draw" or recorded is None:
+    recorded = together(settings["source"]).get("sequence")
+    if recorded is None:
         return None
     sequence = Sequences.from_dict(recorded)
     # Frames must be drawable in this world.
@@ -118,8 +126,8 @@ def sequences_of(settings: Mapping[str, Any]) -> Sequences | None:
 
 def views_of(settings: Mapping[str, Any]) -> Views | None:
     """Return how images are views of one z, if they were rendered so; raise UserError if not so."""
-    recorded = settings["source"].get("views")
-    if settings["source"]["kind"] != "draw" or recorded is None:
+    recorded = together(settings["source"]).get("views")
+    if recorded is None:
         return None
     if settings["source"].get("sequence") is not None:
         raise UserError("Images are frames of sequences, or views of one z, and these are recorded as both.")
@@ -136,11 +144,14 @@ def blocks_of(settings: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     return blocks if "private" in blocks else {}
 
 
+def computed_columns(settings: Mapping[str, Any], index: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    """Return the further columns of images that follow from their numbers, if they were rendered so."""
+    return columns_of(index, sequences_of(settings), len(environments_of(settings)), views_of(settings))
+
+
 def computed_column(settings: Mapping[str, Any], name: str, n: int) -> NDArray[np.int64] | None:
     """Return a further column of images 0 … n-1 that follows from their numbers, if they were rendered so."""
-    return columns_of(np.arange(n), sequences_of(settings), len(environments_of(settings)), views_of(settings)).get(
-        name
-    )
+    return computed_columns(settings, np.arange(n)).get(name)
 
 
 def source_of_copy(file: bytes, seed: int, split: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ident3d.loaders.folders.folder import is_dataset
 from ident3d.loaders.folders.lifecycle import Job
 from ident3d.loaders.folders.make import make_shards
 from ident3d.loaders.format.files import new_folder, remove_partial_files, sha256
-from ident3d.loaders.format.latents_source import world_of
+from ident3d.loaders.format.latents_source import computed_columns, together, world_of
 from ident3d.loaders.format.latents_table import class_type
 from ident3d.loaders.format.shard import Shard, settings_text
 from ident3d.loaders.layouts.arrays import usual_shard_size
@@ -47,7 +47,8 @@ def import_export(
     shard_size: int | None,
     show_progress: bool,
 ) -> Imported:
-    """Make a dataset folder of one split of an export: with its pixels, latents, classes, sequences and frames.
+    """Make a dataset folder of one split of an export: with its pixels, latents, classes, sequences and frames,
+    the names of its environments and what its views share.
 
     An import keeps what an interrupted one has finished.
     """
@@ -90,6 +91,7 @@ def settings_of(
             "to": to,
             "shards_sha256": split.shards_sha256,
             "files_sha256": sha256(settings_text(split.files).encode()),
+            **together(split.settings["source"]),
         },
         "origin": split.origin | {key: text for key, text in given.items() if text},
     }
@@ -105,6 +107,9 @@ def shard_of(columns: tuple[Column, ...], settings: dict[str, Any], job: Job, gi
     raw = stacked([table[column.name] for column in of_part[RAW]], job.count)
     scene = [table[c.name] if c.factor is None else c.factor.listed[table[c.name]] for c in of_part[SCENE]]
     further = {c.part: table[c.name] for c in columns if c.part not in (RAW, SCENE, INDEX, CLASS)}
+    for label, known in computed_columns(settings, due).items():
+        if label not in further or not np.array_equal(further[label], known):
+            raise UserError(f"{given.name}: {label} of images {due[0]} to {due[-1]} is not as dataset.json has it.")
     kinds = next((c for c in columns if c.part == CLASS), None)
     classes: NDArray[np.signedinteger[Any]] | None = None
     if kinds is not None:

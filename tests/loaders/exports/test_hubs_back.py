@@ -12,7 +12,9 @@ from PIL import Image
 
 import ident3d
 from ident3d.cli import main
+from ident3d.commands.score import blocks_of_folder
 from ident3d.errors import UserError
+from ident3d.loaders.folders.card import facts
 from ident3d.loaders.format.description import digest, read_description
 
 KINDS = ("declared", "moving", "causal", "periodic", "views")
@@ -37,10 +39,40 @@ def test_there_and_back(to: str, sources: dict[str, Path], tmp_path: Path) -> No
         assert kind != "views" or theirs["view"].tolist() == [0, 1] * 6
         old, new = read_description(sources[kind]).settings, read_description(back).settings
         assert new["world"] == old["world"]
+        belongs = [
+            {row for row in facts(read_description(path)) if row[0] != "latents"} for path in (sources[kind], back)
+        ]
+        assert {row for row in belongs[0] if row[0].startswith(("env", "shared", "private", "each"))} <= belongs[1]
+        assert ident3d.ImageDataset(back).blocks == ident3d.ImageDataset(sources[kind]).blocks
         assert ident3d.verify(back, show_progress=False).sound
     card = (tmp_path / "declared-back/README.md").read_text()
     assert f"an export of ident3d for {to}" in card
     assert "CC BY 4.0" in card
+
+
+def test_environments_and_blocks_come_back(sources: dict[str, Path], tmp_path: Path) -> None:
+    moving, views = (
+        bring(export_to(sources[name], tmp_path / name, "png"), tmp_path / f"{name}-back")
+        for name in ("moving", "views")
+    )
+    images = ident3d.ImageDataset(moving)
+    assert images.environments == ("plain", "right")
+    for environments in ("within", "across"):
+        pairs = ident3d.PairDataset(moving, sigma=0.3, environments=environments).sampler.pairs(range(36))
+        label = images.column("environment")
+        assert ((label[pairs.anchor] == label[pairs.positive]) == (environments == "within")).all()
+    assert "y = 0.5" in ident3d.info(moving).table()
+    # Exported again, it says the same once more.
+    again = bring(export_to(moving, tmp_path / "more", "png"), tmp_path / "more-back")
+    assert ident3d.ImageDataset(again).environments == ("plain", "right")
+    edit("latents.csv", ",plain,", ",right,")(tmp_path / "more")
+    with pytest.raises(UserError, match="environment of images 0 to 35 is not as"):
+        bring(tmp_path / "more", tmp_path / "changed")
+    (ours, instance), (theirs, _) = (blocks_of_folder(path / "all_latents.npy") for path in (views, sources["views"]))
+    assert ours
+    assert ours == theirs
+    assert instance is not None
+    assert instance.tolist() == np.repeat(range(6), 2).tolist()
 
 
 def test_shards_of_any_size_and_any_split(sources: dict[str, Path], tmp_path: Path) -> None:

@@ -170,8 +170,9 @@ share("--hard-lambda", metavar="Λ", type=numbers(), default=(),
 share("--only", type=names(), default=(), show_default="all",
       help="Only these latents or groups change within a pair.")
 share("--same-class", is_flag=True, help="Keep each pair within one class.")
-share("--environments", metavar="[within|across]",
-      help="Take both images of a pair within one environment, or across two.")
+share("--environments", metavar="[within|across][:NAMES]",
+      help="Take both images of a pair within one environment, or across two; within:a,b takes them from "
+           "a and b alone.")
 share("--rule", default=None, show_default="view or time for views or sequences, else nearest",
       help="Pair rule: nearest (to a draw from --cond), grid (looked up on a full grid of factors), time (a later "
            "frame of the same sequence) or view (another view of the same z).")

@@ -60,6 +60,7 @@ class PairDataset:
         anchors: "rendered", uniform over the images, or "marginal", the image nearest to a draw from the marginal.
         search: How the nearest image is found: "exact", "flat" or "ivf".
         environments: "within": take the positive from the anchor's environment; "across": from another one.
+            "within:a,b" and "across:a,b" take both images from the environments of these names alone.
         length: Pairs of an epoch; by default as many as there are images.
         latents: As in ImageDataset.
         transform: As in ImageDataset; if `images` is one, its own.

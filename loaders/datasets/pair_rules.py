@@ -12,7 +12,7 @@ from ident3d.latents.factors import Factors
 from ident3d.latents.worlds import AnyWorld
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.pairs.grid import GridSampler
-from ident3d.loaders.pairs.rules import ENVIRONMENTS, OWN_PAIRS, WAYS
+from ident3d.loaders.pairs.rules import OWN_PAIRS, way_of
 from ident3d.loaders.pairs.sampler import PairSampler
 from ident3d.loaders.pairs.time import TimeSampler
 from ident3d.loaders.pairs.view import ViewSampler
@@ -55,11 +55,23 @@ def usual_rule(images: ImageDataset) -> str:
     return next((rule for column, rule in OWN_PAIRS.items() if column in images.columns), "nearest")
 
 
-def check_environments(images: ImageDataset, way: str) -> None:
-    """Raise UserError if pairs of these images cannot be kept within an environment, or taken across two."""
-    check_known(WAYS, way, ENVIRONMENTS)
+def check_environments(images: ImageDataset, environments: str) -> tuple[str, NDArray[np.int64] | None]:
+    """Return the way to restrict pairs, and the numbers of the environments that it names; None for all of them.
+
+    Raise UserError if pairs of these images cannot be kept within an environment, or taken across two.
+    """
+    way, names = way_of(environments)
     if "environment" not in images.columns:
         raise UserError(f"The images of {images.parts[0].path} have no environments: `ident3d render --environment`.")
+    if not names:
+        return way, None
+    # Environments without names, as those of arrays, are called by their numbers.
+    called = dict(enumerate(images.environments)) or {k: str(k) for k in np.unique(images.column("environment"))}
+    for name in names:
+        check_known("environment", name, called.values())
+    if way == "across" and len(set(names)) < 2:
+        raise UserError(f"Pairs go across two environments or more; {environments!r} names one.")
+    return way, np.array([k for k, name in called.items() if name in names], np.int64)
 
 
 def check_space(world: AnyWorld, name: str | None) -> None:
@@ -83,7 +95,8 @@ def pair_sampler(
 ) -> PairSampler:
     """Return the sampler of pairs among these images, which must have classes if pairs are kept within a class.
 
-    With `environments` they must have some: pairs are "within" one, or "across" two of them.
+    With `environments` they must have some: pairs are "within" one, or "across" two of them, or, as in "within:a,b", of
+    those that are named.
     """
     world = images.world
     if anchors == "marginal" and world.mechanisms is not None:
@@ -99,14 +112,16 @@ def pair_sampler(
     if isinstance(world, Factors) and world.categorical:
         shared = [raw[:, k] for k in world.categorical] + ([] if within is None else [within.astype(np.float32)])
         within = np.unique(np.column_stack(shared), axis=0, return_inverse=True)[1].ravel()
-    apart = None
+    apart = among = None
     if environments is not None:
-        check_environments(images, environments)
+        way, numbers = check_environments(images, environments)
         own = images.column("environment")
-        if environments == "across":
+        among = None if numbers is None else np.flatnonzero(np.isin(own, numbers))
+        if way == "across":
             apart = own
         else:
             kinds = own[:, None] if within is None else np.column_stack([own, within])
             within = np.unique(kinds, axis=0, return_inverse=True)[1].ravel()
     given = {"anchors": anchors, "search": search, "classes": within, "negative": negative, "apart": apart}
+    given |= {"among": among}
     return PairSampler(raw, conditional, seed=seed, **given)  # type: ignore[arg-type]

@@ -84,7 +84,7 @@ def pairs(
         same_class: Keep a pair within its class.
         anchors: "rendered" or "marginal".
         search: "exact", "flat" or "ivf".
-        environments: "within" or "across" environments.
+        environments: "within" or "across" environments, or of some, as in "within:plain,right".
         seed: What every pair depends on.
         count: The number of pairs.
 
@@ -111,18 +111,18 @@ def realised_pairs(sampler: PairSampler, names: tuple[str, ...], count: int) -> 
     conditional = sampler.conditional
     # Pair numbers from 0 are those of a training's first epoch: what a run with this seed sees is measured.
     drawn = sampler.pairs(np.arange(count))
-    z = sampler.latents.astype(np.float64)
+    z, anchors = sampler.latents.astype(np.float64), sampler.searched.astype(np.float64)
     difference = distance(conditional.space, z[drawn.positive], z[drawn.anchor])
     # The last thousandth is left out: one stray pair would squeeze all others into a few bins.
     edges = np.linspace(0, max(float(np.quantile(difference, 0.999)), 1e-9), BINS + 1)
     # The distribution asked for is averaged over all images as anchors, because edges of the box narrow it.
-    asked = difference_cdf(conditional, edges, z)
+    asked = difference_cdf(conditional, edges, anchors)
     realised = np.stack([np.searchsorted(np.sort(column), edges, "right") for column in difference.T], axis=1) / count
     return Realised(
-        images=len(z),
+        images=len(anchors),
         pairs=count,
         names=names,
-        asked_mean=tuple(expected_abs_difference(conditional, z).tolist()),
+        asked_mean=tuple(expected_abs_difference(conditional, anchors).tolist()),
         realised_mean=tuple(difference.mean(axis=0).tolist()),
         ks=tuple(np.abs(realised - asked).max(axis=0).tolist()),
         search=sampler.neighbours.search,

@@ -13,6 +13,8 @@ OWN_PAIRS: Final = {"instance": "view", "sequence": "time"}
 # How pairs of the rule nearest may be restricted by environment, and what that is called.
 ENVIRONMENTS: Final = ("within", "across")
 WAYS: Final = "way to restrict pairs by environment"
+# Between a way and the names of the environments that it is for.
+COLON: Final = ":"
 # rule → its options: each with the value that was given, and the default
 Options: TypeAlias = Mapping[str, Mapping[str, tuple[object, object]]]
 
@@ -29,6 +31,16 @@ def check_rule(rule: str, options: Options) -> None:
         for name, (given, default) in own.items():
             if other != rule and not is_default(given, default):
                 raise UserError(f"{name} belongs to the pair rule {other}, and these pairs are drawn by {rule}.")
+
+
+def way_of(environments: str) -> tuple[str, list[str]]:
+    """Return the way of within:a,b and the names in it; none are named in within. Raise UserError for another way."""
+    way, named, names = str(environments).partition(COLON)
+    check_known(WAYS, way, ENVIRONMENTS)
+    found = [name.strip() for name in names.split(",")] if named else []
+    if named and not all(found):
+        raise UserError(f"{environments!r} names no environment; it is {way}, or as in {way}:plain,right.")
+    return way, found
 
 
 def is_default(given: object, default: object) -> bool:

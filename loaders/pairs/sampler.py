@@ -10,6 +10,7 @@ from ident3d.latents import Conditional, marginal
 from ident3d.latents.distributions.conditionals import ProductConditional, RejectedNormal
 from ident3d.latents.distributions.spaces import goes_round
 from ident3d.latents.exact.streams import check_seed
+from ident3d.loaders.format.files import sha256
 from ident3d.loaders.pairs.search import Neighbours
 from ident3d.loaders.pairs.variates import (
     ANCHOR,
@@ -53,6 +54,7 @@ class PairSampler:
         classes: Classes of the images (n,), whole numbers, to keep pairs within a class.
         negative: The conditional of hard negatives.
         apart: Environments of the images (n,), whole numbers, to take pairs from two of them.
+        among: Numbers of the images that pairs are taken from; by default all.
 
     Example:
         >>> import numpy as np
@@ -75,6 +77,7 @@ class PairSampler:
         classes: NDArray[np.integer[Any]] | None = None,
         negative: Conditional | None = None,
         apart: NDArray[np.integer[Any]] | None = None,
+        among: NDArray[np.int64] | None = None,
     ) -> None:
         for given in (conditional, negative):
             if given is not None and latents.shape[1:] != (given.space.dim,):
@@ -87,18 +90,26 @@ class PairSampler:
         self.latents, self.conditional, self.negative, self.anchors = latents, conditional, negative, anchors
         self.seed = check_seed(seed)
         circles = goes_round(conditional.space)
-        self.neighbours = Neighbours(latents, search, classes, circles, apart)
+        self.among = among
+        if among is not None:
+            if not len(among):
+                raise UserError("Pairs are taken among images that are there, and none is left.")
+            classes, apart = (None if labels is None else labels[among] for labels in (classes, apart))
+        # Below, images are counted among these.
+        self.searched = latents if among is None else latents[among]
+        self.neighbours = Neighbours(self.searched, search, classes, circles, apart)
         self.marginal = marginal("uniform", conditional.space) if anchors == "marginal" else None
         # An anchor drawn from the marginal may be of any class; only the positive has to be of the anchor's.
         anywhere = self.marginal and not (classes is None and apart is None)
-        self.nearest_anchor = Neighbours(latents, search, None, circles) if anywhere else self.neighbours
+        self.nearest_anchor = Neighbours(self.searched, search, None, circles) if anywhere else self.neighbours
 
     @property
     def settings(self) -> tuple[object, ...]:
         """What pairs depend on besides the images and the seed."""
         within = self.neighbours.classes is not None
-        usual = (self.conditional, self.negative, self.anchors, self.neighbours.search, within)
-        return usual if self.neighbours.apart is None else (*usual, "across")
+        usual: tuple[object, ...] = (self.conditional, self.negative, self.anchors, self.neighbours.search, within)
+        usual = usual if self.neighbours.apart is None else (*usual, "across")
+        return usual if self.among is None else (*usual, f"among {sha256(self.among.tobytes())[:16]}")
 
     @property
     def members(self) -> int:
@@ -125,14 +136,19 @@ class PairSampler:
         if self.marginal:
             anchor = self.nearest_anchor.find(self.marginal.sample(len(numbers), Columns(variates[:, MARGINAL])))
         else:
-            anchor = (variates[:, ANCHOR, 0] * len(self.latents)).astype(np.int64)
-        z = self.latents[anchor].astype(np.float64)
+            anchor = (variates[:, ANCHOR, 0] * len(self.searched)).astype(np.int64)
+        z = self.searched[anchor].astype(np.float64)
         drawn = draw_positives(self.conditional, z, self.seed, numbers, variates, POSITIVE)
         positive = self.neighbours.find(drawn, other_than=anchor)
         if self.negative is None:
-            return Pairs(anchor, positive, None, drawn)
+            return Pairs(self._numbers(anchor), self._numbers(positive), None, drawn)
         away = draw_positives(self.negative, z, self.seed, numbers, variates, NEGATIVE)
-        return Pairs(anchor, positive, self.neighbours.find(away, other_than=anchor), drawn)
+        further = self.neighbours.find(away, other_than=anchor)
+        return Pairs(self._numbers(anchor), self._numbers(positive), self._numbers(further), drawn)
+
+    def _numbers(self, found: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of images that were counted among those that pairs are taken from."""
+        return found if self.among is None else np.asarray(self.among[found], np.int64)
 
 
 def draw_positives(

@@ -8,7 +8,7 @@ from ident3d.latents.distributions.spaces import Sphere, parts_of
 from ident3d.latents.worlds import AnyWorld
 from ident3d.loaders.pairs.grid import check_grid
 from ident3d.loaders.pairs.grid_draws import RATE
-from ident3d.loaders.pairs.rules import ENVIRONMENTS, RULES, WAYS, check_rule
+from ident3d.loaders.pairs.rules import RULES, check_rule, way_of
 from ident3d.loaders.pairs.time import MAX_LAG, check_lag
 from ident3d.training.encoders.choice import check_image_encoder, check_image_size, is_widths, usual_decoder
 from ident3d.training.images.precisions import check_precisions, complete_precisions
@@ -62,7 +62,8 @@ class TrainSettings:
     `rule` names the pair rule: nearest, to a draw from the conditional, or grid (with `grid` and `rate`), time (with
     `max_lag`) or view, which take none of the conditional's settings. None is view for images that were rendered as
     views, unless something of nearest is set, and nearest for all others.
-    `environments` keeps pairs of the rule nearest "within" one environment, or takes them "across" two.
+    `environments` keeps pairs of the rule nearest "within" one environment, or takes them "across" two; "within:a,b"
+    names the environments that pairs are taken from.
     `loss` and `encoder` take a user's own function, class or module as well as a name. `beta`, `gamma` and
     `laplace_rate` are weights of the losses slowvae, betavae and adagvae; `drop_last` is for au.
 
@@ -291,7 +292,7 @@ def check_unchanged(s: TrainSettings, loss: str) -> None:
 def check_conditional(s: TrainSettings, world: AnyWorld) -> None:
     """Raise UserError if the world has no such pairs, or if the settings need none."""
     if s.environments is not None:
-        check_known(WAYS, s.environments, ENVIRONMENTS)
+        way_of(s.environments)
         if s.images_alone:
             raise UserError("--environments is for pairs, and this training has none: leave it away.")
     if s.supervised and (s.cond != "normal" or s.only or s.same_class):

@@ -34,13 +34,16 @@ def test_the_folder_says_its_environments(folder: Path) -> None:
     assert verify(folder, show_progress=False).sound
 
 
-@pytest.mark.parametrize("where", ["within", "across"])
+@pytest.mark.parametrize("where", ["within", "across", "within:low, plain", "within:right", "across:low,right"])
 def test_positives_are_the_nearest_allowed_images(where: str, folder: Path) -> None:
     pairs = PairDataset(folder, sigma=0.2, environments=where)
     z, environment = pairs.source.all_latents()[0].astype(np.float64), np.arange(120) % 3
     drawn = pairs.sampler.pairs(np.arange(300))
+    way, _, names = where.partition(":")
+    among = np.isin(environment, [k for k, name in enumerate(pairs.source.environments) if name in (names or name)])
+    assert set(environment[drawn.anchor]) == set(environment[among])
     for anchor, positive, wanted in zip(drawn.anchor, drawn.positive, drawn.drawn, strict=True):
-        allowed = (environment == environment[anchor]) == (where == "within")
+        allowed = among & ((environment == environment[anchor]) == (way == "within"))
         allowed[anchor] = False
         distance = np.where(allowed, ((z - wanted) ** 2).sum(axis=1), np.inf)
         assert positive == distance.argmin()
@@ -51,8 +54,12 @@ def test_what_has_no_environments_is_one_sentence(folder: Path, tmp_path: Path) 
     plain = make_dataset(tmp_path / "plain", 16, size=4)
     with pytest.raises(UserError, match="no environments"):
         PairDataset(plain, environments="within")
-    with pytest.raises(UserError, match="across"):
-        PairDataset(folder, environments="among")
+    for wrong, says in {
+        "among": "across", "within:rigth": "Did you mean 'right'", "across:low": "names one", "within:": "names no",
+        "within:low,": "names no",
+    }.items():  # fmt: skip
+        with pytest.raises(UserError, match=says):
+            PairDataset(folder, environments=wrong)
 
 
 @pytest.mark.parametrize("spread", [0.0, 5.0])

@@ -6,6 +6,7 @@ import pytest
 from ident3d import metrics
 from ident3d.errors import UserError
 from ident3d.metrics.pair_overlap import nearest_other
+from ident3d.metrics.view_shapes import dips
 
 
 def test_overlap_is_what_a_loop_finds() -> None:
@@ -65,10 +66,60 @@ def test_shapes_of_normal_skewed_and_two_peaked_codes() -> None:
     assert found.two_peaks[0] < 0.1
     assert (found.not_normal[1:3] > 0.95).all()
     assert found.two_peaks[1] > 0.95
+    assert found.two_peaks[2] < 0.03
     assert np.isnan(found.not_normal[3])
     assert float(found) == pytest.approx(found.not_normal[:3].mean())
     assert found.width[0] == pytest.approx(3, rel=0.05)
     assert found.width[3] == found.across[3] == 0
+
+
+@pytest.mark.parametrize("views", [40, 300])
+def test_what_is_not_normal_need_not_have_two_peaks(views: int) -> None:
+    rng, size = np.random.default_rng(1), (300, views)
+    samples = {
+        "exponential": rng.exponential(size=size),
+        "uniform": rng.uniform(size=size),
+        "student": rng.standard_t(2, size=size),
+        "laplace": rng.laplace(size=size),
+        "log-normal": rng.lognormal(size=size),
+    }
+    found = metrics.conditional_shape(np.stack(list(samples.values()), 2))
+    shares = dict(zip(samples, found.two_peaks, strict=True))
+    assert max(shares.values()) < (0.05 if views < 100 else 0.02), shares
+    if views == 300:
+        assert (found.not_normal > 0.95).all()
+
+
+def test_two_peaks_need_not_be_equal() -> None:
+    rng, size = np.random.default_rng(2), (150, 300)
+    one = rng.normal(size=size)
+    equal, fewer, narrow = 5 * rng.integers(2, size=size), 6 * (rng.random(size) < 0.2), 4 * rng.integers(2, size=size)
+    close = rng.normal(size=size) + 2 * rng.integers(2, size=size)
+    codes = np.stack([one + equal, one - fewer, np.where(narrow, 4 + 0.2 * one, one), close], 2)
+    found = metrics.conditional_shape(codes).two_peaks
+    assert (found[:3] > 0.95).all()
+    # The density of two equal normal distributions two standard deviations apart has one peak.
+    assert found[3] < 0.02
+
+
+def test_dips_are_those_of_the_density() -> None:
+    share, variance = np.array([[0.5, 0.5, 0.7], [0.5, 0.5, 0.3]]), np.array([[1.0, 1.0, 1.0], [1.0, 1.0, 0.25]])
+    centre = np.array([[-2.0, 0.0, 0.0], [2.0, 1.0, 4.0]])
+    found = dips(share, centre, variance)
+    # At both means of the first: 1 + exp(-8) halves of a normal peak, and 2 exp(-2) halfway.
+    assert found[0] == pytest.approx(2 * np.exp(-2) / (1 + np.exp(-8)), rel=1e-3)
+    assert found[1] == 1
+    t = np.linspace(-3, 7, 20_001)
+    density = 0.7 * np.exp(-0.5 * t**2) + 0.6 * np.exp(-2 * (t - 4) ** 2)
+    between = density[(t > 0.5) & (t < 3.5)].min()
+    assert found[2] == pytest.approx(between / min(density[t < 2].max(), density[t > 3].max()), rel=1e-3)
+
+
+def test_more_views_than_the_test_of_normality_holds_for_are_refused() -> None:
+    codes = np.random.default_rng(0).normal(size=(1, 5_001, 1))
+    with pytest.raises(UserError, match=r"at most 5,000.*5,001"):
+        metrics.conditional_shape(codes)
+    assert np.isfinite(float(metrics.conditional_shape(codes[:, :5_000])))
 
 
 def test_codes_without_views_are_refused() -> None:

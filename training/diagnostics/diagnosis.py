@@ -81,7 +81,7 @@ class Diagnosis:
         ]
         rows += [
             ("conditional not normal", f"{float(shape):.4f}", "0.05 if it is normal"),
-            ("conditional of two components", f"{np.nanmean(shape.two_peaks):.4f}", "about 0 if it is normal"),
+            ("conditional of two peaks", f"{np.nanmean(shape.two_peaks):.4f}", "about 0 if it has one"),
             (
                 "views told from originals",
                 f"{self.domain.accuracy:.4f}",
@@ -95,7 +95,7 @@ class Diagnosis:
             )
             for k in range(len(shape.width))
         ]
-        heads = ["code", "not normal", "two components", "width in views", "width across images"]
+        heads = ["code", "not normal", "two peaks", "width in views", "width across images"]
         first = tabulate(rows, ["augmentations: " + self.augment, "", ""], disable_numparse=True)
         second = tabulate(by_code, heads, disable_numparse=True)
         return f"{self.data}, codes: {self.codes}\n\n{first}\n\n{second}\n\nPictures: {self.out}"

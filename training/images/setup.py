@@ -46,7 +46,7 @@ from ident3d.training.losses.autoencoder import Autoencoder
 from ident3d.training.losses.choice import DECODED_SIZE, VARIATIONAL
 from ident3d.training.losses.objective import HardNegative, Objective, TwoConditionals
 from ident3d.training.own.own_code import own_records
-from ident3d.training.views.choice import augmentation
+from ident3d.training.views.choice import augmentation, check_colour
 from ident3d.training.views.pixels import Pixels
 from ident3d.training.views.views import MakeViews, augmented_views, image_views, pair_views
 
@@ -111,6 +111,7 @@ def start_or_resume(
     if settings.environments is not None:
         check_environments(images, settings.environments)
     settings = with_defaults(settings, images.world, images.size, len(images))
+    check_colour(settings.augment, images.shape[2])
     # Gradients are averaged over ranks, which is the mean over the batch only if all shares are equal.
     if settings.batch % here.world_size:
         raise UserError(f"A batch of {settings.batch} cannot be shared out equally among {here.world_size} ranks.")

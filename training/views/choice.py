@@ -74,9 +74,12 @@ def single_augmentations(names: Iterable[str], channels: int) -> dict[str, Augme
 
 
 def check_colour(names: str, channels: int) -> None:
-    """Raise UserError if the augmentation `colour` is asked for on grey images."""
+    """Raise UserError if the augmentation `colour` is asked for on grey images.
+
+    `simclr` is not refused: of its steps of colour those of brightness and contrast change grey images too.
+    """
     if channels == 1 and "colour" in names.split("+"):
-        raise UserError("These images are grey, and the augmentation colour is for colours; take crop-medium or blur.")
+        raise UserError("These images are grey, and --augment colour is for colours; take simclr, a crop or blur.")
 
 
 def augmentation(names: str) -> Augmentation:
@@ -84,6 +87,8 @@ def augmentation(names: str) -> Augmentation:
 
     simclr is all that SimCLR does; crop-small keeps 8 to 100 % of the area, crop-medium 20 to 100 % and crop-large 80
     to 100 %, and all three flip. A later name overrides an earlier one: simclr+crop-medium is SimCLR's for CIFAR-10.
+    Grey images stay grey: of simclr's steps hue, saturation and the step to grey leave them as they are, while crop,
+    flip, brightness, contrast and blur change them. colour alone is refused on grey images by train and diagnose.
 
     Args:
         names: simclr, crop-small, crop-medium, crop-large, colour, blur and rotation, joined by +, or none.

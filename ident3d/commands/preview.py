@@ -12,16 +12,16 @@ from ident3d.commands.options import dataset_argument, next_to, option, options
 @options(
     option("--out", show_default="DIR-preview.png next to the dataset"),
     option("--n", "count", default=24),
-    option("--columns", default=6, help="Images in a row."),
+    option("--columns", type=int, show_default="6; all of a sequence or z, up to 12", help="Images in a row."),
     option(
         "--by-sequence",
         is_flag=True,
         help="One row for each sequence, its frames from left to right, or for each z of views.",
     ),
-    option("--with-latents", is_flag=True, help="Write each image's raw latents below it."),
+    option("--with-latents", is_flag=True, help="Write each image's raw latents below it, and its categories by name."),
 )
 def preview(
-    directory: Path | str, out: Path | None, count: int, columns: int, by_sequence: bool, with_latents: bool
+    directory: Path | str, out: Path | None, count: int, columns: int | None, by_sequence: bool, with_latents: bool
 ) -> None:  # fmt: skip
     """Draw a contact sheet of a dataset."""
     from ident3d.loaders.folders.contact_sheet import check_picture_path, save_picture

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from ident3d.farm.scenes import scene_of
 from ident3d.latents.exact.names import CLASSES, short_name
 from ident3d.latents.exact.streams import noise_seed
 from ident3d.latents.factors import Factors
-from ident3d.latents.worlds import World
+from ident3d.latents.worlds import AnyWorld, World
 from ident3d.loaders.datasets.frames import frames_by_sequence
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.folders.contact_sheet import contact_sheet
@@ -22,17 +23,26 @@ from ident3d.loaders.folders.folder import Folder, checked_shards, open_folder
 from ident3d.loaders.format.latents_source import world_of
 from ident3d.progress import progress_bar
 
+# Images in a row of a contact sheet, and of a sequence, if nothing else is asked for.
+COLUMNS: Final = 6
+LONGEST_ROW: Final = 12
+
 
 def preview(
-    path: Path | str, *, count: int = 24, columns: int = 6, with_latents: bool = False, by_sequence: bool = False
+    path: Path | str,
+    *,
+    count: int = 24,
+    columns: int | None = None,
+    with_latents: bool = False,
+    by_sequence: bool = False,
 ) -> Image.Image:
-    """Return a contact sheet of the first `count` finished images; with their raw latents below on request.
+    """Return a contact sheet of the first `count` finished images; with their latents below on request.
 
     Args:
         path: The dataset folder, or its address in a store.
         count: The number of images.
-        columns: Images in a row.
-        with_latents: Write the raw latents below each image.
+        columns: Images in a row; by default 6, and of sequences and views all, up to 12.
+        with_latents: Write the raw latents below each image, and categorical factors by name.
         by_sequence: One row for each sequence, with at most `columns` of its frames from left to right, or for each z
             and its views.
 
@@ -45,8 +55,9 @@ def preview(
         >>> sheet.width > 0
         True
     """
-    if count < 1 or columns < 1:
-        raise UserError(f"A contact sheet needs at least one image and one column, not {min(count, columns)}.")
+    if (least := min(count, 1 if columns is None else columns)) < 1:
+        raise UserError(f"A contact sheet needs at least one image and one column, not {least}.")
+    columns = columns or (LONGEST_ROW if by_sequence else COLUMNS)
     if by_sequence:
         return sequence_sheet(ImageDataset(path), count, columns, with_latents=with_latents)
     folder = open_folder(path)
@@ -68,7 +79,7 @@ def sequence_sheet(images: ImageDataset, count: int, columns: int, *, with_laten
         # A shorter sequence leaves the rest of its row white.
         short = columns - len(frames)
         shown += [*pixels, *[np.full_like(pixels[0], 255)] * short]
-        captions += [*(caption(images.world.names, row) for row in raw), *[""] * short]
+        captions += [*(caption(images.world, row) for row in raw), *[""] * short]
     return contact_sheet(shown, columns, captions=captions if with_latents else (), row_titles=titles)
 
 
@@ -81,7 +92,7 @@ def with_captions(folder: Folder) -> Iterator[tuple[NDArray[np.uint8], str]]:
         if shard.classes is not None:
             classes = [f"{class_name(names, number)}\n" for number in shard.classes]
         for image, row, shown in zip(shard.images, shard.raw_latents, classes, strict=True):
-            yield image, shown + caption(world.names, row)
+            yield image, shown + caption(world, row)
 
 
 def class_name(names: Sequence[str], number: int) -> str:
@@ -89,9 +100,12 @@ def class_name(names: Sequence[str], number: int) -> str:
     return names[number] if 0 <= number < len(names) else f"class {number}"
 
 
-def caption(names: Sequence[str], row: NDArray[np.float32]) -> str:
-    """Return a row of latents in lines of two."""
-    cells = [f"{short_name(name)} {value:+.2f}" for name, value in zip(names, row, strict=True)]
+def caption(world: AnyWorld, row: NDArray[np.float32]) -> str:
+    """Return a row of latents in lines of two; a category by its name."""
+    cells = [f"{short_name(name)} {value:+.2f}" for name, value in zip(world.names, row.tolist(), strict=True)]
+    for k, factor in enumerate(world.factors if isinstance(world, Factors) else ()):
+        if factor.kind == "categorical":
+            cells[k] = f"{short_name(factor.name)} {factor.shown(factor.to_scene(row[k : k + 1]).item())}"
     return "\n".join("   ".join(cells[i : i + 2]) for i in range(0, len(cells), 2))
 
 

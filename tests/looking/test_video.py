@@ -9,8 +9,10 @@ from click.testing import CliRunner
 from PIL import Image
 
 import ident3d
+from ident3d import Factor, Factors
 from ident3d.cli import main
 from ident3d.looking import video
+from ident3d.looking.pictures import caption
 
 LENGTHS = (3, 1, 4)
 
@@ -96,6 +98,19 @@ def test_a_row_for_each_sequence(folder: Path) -> None:
     rows = [[v for v in row if v in range(10, 221, 30)] for row in sheet]
     found = {tuple(dict.fromkeys(row)) for row in rows if len(set(row)) > 0 and len(row) >= 128}
     assert {(10, 40, 70), (100,), (130, 160, 190, 220)} <= found
+
+
+def test_a_row_has_all_frames_of_a_sequence_and_categories_have_names(tmp_path: Path) -> None:
+    factors = (Factor("x", range=(-1, 1)), Factor("shape", "categorical", values=("ball", "cube")))
+    z = np.column_stack([np.linspace(-1, 1, 16), np.arange(16) % 2])
+    images, columns = np.zeros((16, 8, 8, 3), np.uint8), {"sequence": np.arange(16) // 8, "frame": np.arange(16) % 8}
+    ident3d.from_arrays(images, z, tmp_path / "eight", factors=factors, columns=columns, show_progress=False)
+    sheet = ident3d.preview(tmp_path / "eight", by_sequence=True)
+    assert sheet.width > 8 * 128
+    assert sheet.height < 3 * 128
+    assert ident3d.preview(tmp_path / "eight").width < 7 * 128 + 100
+    assert caption(Factors(factors), np.array([0.5, 1], np.float32)) == "x +0.50   shape cube"
+    assert ident3d.preview(tmp_path / "eight", by_sequence=True, with_latents=True).height > sheet.height
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from ident3d.loaders.exports.exporting import MARK, Exported
 from ident3d.loaders.exports.hub_card import hub_card, sample_picture
 from ident3d.loaders.exports.origins import origin_of
 from ident3d.loaders.exports.parquet import pyarrow, write_parquet
-from ident3d.loaders.exports.parts import BESIDE_PIXELS, Block, blocks_of, parts_of, usual_part_size
+from ident3d.loaders.exports.parts import BESIDE_PIXELS, Block, blocks_of, parts_of, reader_of_shards, usual_part_size
 from ident3d.loaders.exports.png_folder import TABLE_FILE, write_pictures
 from ident3d.loaders.exports.record import (
     FORMATS,
@@ -197,11 +197,12 @@ def write_images(
     # Of an unfinished export nothing is recorded, but its files are whole: they were synced before they were named.
     there = {file: size for file, size in sizes_of(out, names).items() if size == recorded.get(file, size)}
     due = [part for part in parts if part.name not in there]
+    read = reader_of_shards(folder)
     written = sum(part.stop - part.first for part in due)
     with progress_bar(n, "images", initial=n - written, show=show_progress) as bar:
         for part in due:
             held.check()
-            blocks = counted(blocks_of(folder, part, columns), bar.update)
+            blocks = counted(blocks_of(folder, part, columns, read), bar.update)
             with atomic_file(out / part.name, within=out) as file:
                 if to == "huggingface":
                     write_parquet(file, blocks, columns, BESIDE_PIXELS + folder.description.size**2 * 3)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ident3d.loaders.exports.columns import Column, table_of
 from ident3d.loaders.folders.contact_sheet import picture_of
 from ident3d.loaders.folders.folder import Folder, checked_shard
+from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import Shard
 from ident3d.machine import cores
 
@@ -52,16 +53,37 @@ def parts_of(n: int, part_size: int, name: str) -> list[Part]:
     return [Part(name.format(k=k, of=of), k * part_size, min(n, (k + 1) * part_size)) for k in range(of)]
 
 
+def reader_of_shards(folder: Folder) -> Callable[[ShardEntry], Shard]:
+    """Return what reads and checks a shard, and keeps the last one: the files of an export may be many to a shard."""
+    kept: dict[str, Shard] = {}
+
+    def read(entry: ShardEntry) -> Shard:
+        if entry.name not in kept:
+            # Before the next one is read, so that one is in memory.
+            kept.clear()
+            kept[entry.name] = checked_shard(folder, entry)
+        return kept[entry.name]
+
+    return read
+
+
 def blocks_of(
-    folder: Folder, part: Part, columns: Sequence[Column], wanted: Callable[[int], bool] = lambda index: True
+    folder: Folder,
+    part: Part,
+    columns: Sequence[Column],
+    read: Callable[[ShardEntry], Shard],
+    wanted: Callable[[int], bool] = lambda index: True,
 ) -> Iterator[Block]:
-    """Yield the images of one file, shard by shard, with the pictures that are wanted. One shard is in memory."""
+    """Yield the images of one file, shard by shard, with the pictures that are wanted. One shard is in memory.
+
+    `read` is what `reader_of_shards` returns, one for all files.
+    """
     # Both to inflate and to compress a picture lets other threads run.
     with ThreadPoolExecutor(cores()) as pool:
         for entry in folder.entries:
             if entry.stop <= part.first or entry.first >= part.stop:
                 continue
-            shard = checked_shard(folder, entry)
+            shard = read(entry)
             first, stop = max(part.first, entry.first), min(part.stop, entry.stop)
             due = [index for index in range(first, stop) if wanted(index)]
             # A picture is inflated by the thread that compresses it, so that no shard is in memory as pixels.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ident3d.loaders.exports.columns import INDEX, Column, plain_rows
-from ident3d.loaders.exports.parts import Part, blocks_of, picture_name
+from ident3d.loaders.exports.parts import Part, blocks_of, picture_name, reader_of_shards
 from ident3d.loaders.folders.folder import Folder
 from ident3d.loaders.format.files import atomic_file, remove_partial_files
 from ident3d.loaders.format.inside import make_below, open_plain, plain_sizes
@@ -53,7 +53,8 @@ def write_pictures(out: Path, folder: Folder, columns: Sequence[Column], advance
         table.writerow([FILE_COLUMN, *(column.name for column in columns)])
         # The table is written anew by each run, from shards that are read anyway; a picture is compressed once.
         due = Part(TABLE_FILE, 0, n)
-        for block in blocks_of(folder, due, columns, lambda index: not is_whole(out, picture_path(index))):
+        read = reader_of_shards(folder)
+        for block in blocks_of(folder, due, columns, read, lambda index: not is_whole(out, picture_path(index))):
             for row in plain_rows(columns, block.table):
                 table.writerow([picture_path(row[INDEX]), *row.values()])
             for index, picture in block.pictures.items():

@@ -75,9 +75,12 @@ def atomic_file(path: Path, *, within: Path | None = None, sync: bool = True) ->
                     os.fsync(handle)
             with name_in_errors(path, above, last):
                 os.replace(partial, last, src_dir_fd=above, dst_dir_fd=above)
-        except BaseException:
+        except BaseException as error:
             with suppress(FileNotFoundError):
                 os.unlink(partial, dir_fd=above)
+            # What a write raises names no file, and its temporary name would tell nobody anything.
+            if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
+                error.filename = str(path)
             raise
         if sync:
             os.fsync(above)

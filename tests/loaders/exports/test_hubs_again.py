@@ -17,6 +17,8 @@ from ident3d import Factor
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders.exports import reading
+from ident3d.loaders.exports.parts import reader_of_shards
+from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.format.description import digest
 
 
@@ -34,6 +36,15 @@ def test_a_file_that_was_cut_short_is_written_again(sources: dict[str, Path], tm
     (out / "train-00001.tar").write_bytes(due["train-00001.tar"][:3000])
     assert ident3d.export_to(sources["causal"], out, "webdataset", part_size=16, show_progress=False).written == 16
     assert files_of(out) == due
+
+
+def test_a_shard_is_read_once_for_all_files_in_it(sources: dict[str, Path]) -> None:
+    folder = open_folder(sources["declared"])
+    read, (first, second, *_) = reader_of_shards(folder), folder.entries
+    kept = read(first)
+    assert read(first) is kept
+    assert read(second) is read(second)
+    assert read(first) is not kept  # one is in memory
 
 
 @pytest.mark.parametrize("published", [False, True])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ident3d.loaders.format.files import TEMPORARY, remove_partial_files, write_atomically
+from ident3d.loaders.format.files import TEMPORARY, atomic_file, remove_partial_files, write_atomically
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
@@ -16,6 +16,19 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> 
         write_atomically(target, "text is not bytes")  # type: ignore[arg-type]
     assert target.read_bytes() == b"old"
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is full")
+def test_a_full_disk_is_said_of_the_file_that_was_written(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    with (
+        Path("/dev/full").open("wb", buffering=0) as full,
+        pytest.raises(OSError, match="No space left") as caught,
+        atomic_file(target),
+    ):
+        full.write(b"x")
+    assert caught.value.filename == str(target)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_killed_writer_leaves_the_old_file_and_a_partial_one_that_is_cleared(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.progress import progress_bar
-from ident3d.training.diagnostics.seen_codes import unit_images
+from ident3d.training.diagnostics.seen_codes import AT_ONCE, unit_images
 from ident3d.training.encoders.conv import conv_net
 from ident3d.training.loop.devices import on_device
 from ident3d.training.loop.steps import rate_factor, set_rates
@@ -34,6 +34,7 @@ class DomainAccuracy:
 def domain_accuracy(
     images: ImageDataset,
     fit: NDArray[np.int64],
+    others: ImageDataset,
     held_out: NDArray[np.int64],
     how: Augmentation,
     *,
@@ -44,9 +45,10 @@ def domain_accuracy(
     seed: int = 0,
     show: bool = True,
 ) -> DomainAccuracy:
-    """Train conv on half plain, half augmented images of the first numbers, and score it on the others in both forms.
+    """Train conv on half plain, half augmented images of numbers `fit`, and score it on others in both forms.
 
-    No image is in both halves of a batch: what tells them apart is the augmentation, and not a comparison.
+    `held_out` are numbers of `others`, which may be the same folder. No image is in both halves of a batch: what tells
+    them apart is the augmentation, and not a comparison.
     """
     draws, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
@@ -67,12 +69,15 @@ def domain_accuracy(
             losses.append(round(float(loss.detach()), 5))
             bar.update(1)
     net.eval()
+    logits: tuple[list[Tensor], list[Tensor]] = ([], [])
     with torch.inference_mode():
-        parts = [unit_images(images, some, size, device) for some in np.array_split(held_out, -(-len(held_out) // 256))]
-        plain = torch.cat([net(centred(part))[:, 0] for part in parts])
-        augmented = torch.cat([net(centred(augment(part, how, generator)))[:, 0] for part in parts])
+        for some in np.array_split(held_out, -(-len(held_out) // AT_ONCE)):
+            part = unit_images(others, some, size, device)
+            for into, each in zip(logits, (part, augment(part, how, generator)), strict=True):
+                into.append(net(centred(each))[:, 0].cpu())
+    plain, augmented = (torch.cat(each) for each in logits)
     accuracy = float(torch.cat([plain < 0, augmented > 0]).double().mean())
-    return DomainAccuracy(accuracy, steps, losses, plain.cpu().numpy(), augmented.cpu().numpy())
+    return DomainAccuracy(accuracy, steps, losses, plain.numpy(), augmented.numpy())
 
 
 def mixed(images: Tensor, which: Tensor, how: Augmentation, generator: torch.Generator) -> Tensor:

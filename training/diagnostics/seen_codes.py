@@ -15,10 +15,15 @@ from ident3d.training.images.run import Run, open_run, trained_encoder
 from ident3d.training.images.which_dataset import read_fitting
 from ident3d.training.loop.devices import on_device
 from ident3d.training.loop.dtype import autocast
+from ident3d.training.views.augmentations import augment as view_of
+from ident3d.training.views.augmentations import augment_pair
+from ident3d.training.views.choice import Augmentation
 from ident3d.training.views.pixels import Pixels
 
 # Components that stand for images without an encoder.
 COMPONENTS = 10
+# Images that the components are fitted to.
+FITTED = 1024
 AT_ONCE = 256
 # Wider images are averaged down where pixels themselves are compared.
 WIDEST = 32
@@ -71,3 +76,55 @@ def unit_images(images: ImageDataset, numbers: NDArray[np.int64], size: int | No
     channels = images.shape[2]
     pixels = Pixels((0.0,) * channels, (1.0,) * channels, size)
     return pixels.unit(images.batch(numbers)[1], device)
+
+
+def run_size(run: Run | Path | str | None) -> int | None:
+    """Return the width of the images that a run's encoder was trained on."""
+    opened = open_run(run) if isinstance(run, Path | str) else run
+    return None if opened is None else opened.settings.size
+
+
+def chosen_codes(
+    run: Run | Path | str | None, folder: Path, own: Any, images: ImageDataset, numbers: NDArray[np.int64], width: int,
+    device: torch.device,
+) -> tuple[ToCodes, str]:  # fmt: skip
+    """Return what makes codes of images, and what these are called."""
+    if run is not None:
+        return codes_by_run(run, folder, own, device), f"of the run {run.path if isinstance(run, Run) else run}"
+    some = torch.cat([unit_images(images, part, width, device) for part in in_parts(numbers[:FITTED])])
+    return codes_by_components(some), "principal components of the pixels"
+
+
+def in_parts(numbers: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the numbers in parts of at most 256, so that memory does not grow with them."""
+    return list(np.array_split(numbers, -(-len(numbers) // AT_ONCE)))
+
+
+def codes_of_pairs(
+    images: ImageDataset, numbers: NDArray[np.int64], how: Augmentation, width: int, to_codes: ToCodes,
+    device: torch.device, seed: int,
+) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:  # fmt: skip
+    """Return the codes of two views of each image, each (N, d), and the pixels of both, averaged down."""
+    generator = torch.Generator().manual_seed(seed)
+    codes: tuple[list[NDArray[Any]], ...] = ([], [])
+    pixels: tuple[list[NDArray[Any]], ...] = ([], [])
+    for some in in_parts(numbers):
+        for k, view in enumerate(augment_pair(unit_images(images, some, width, device), how, generator)):
+            codes[k].append(to_codes(view))
+            pixels[k].append(rows_of(view).float().numpy())
+    return [np.concatenate(each) for each in codes], [np.concatenate(each) for each in pixels]
+
+
+def codes_of_views(
+    images: ImageDataset, numbers: NDArray[np.int64], how: Augmentation, views: int, width: int, to_codes: ToCodes,
+    device: torch.device, seed: int,
+) -> NDArray[np.float32]:  # fmt: skip
+    """Return the codes of so many views of each image (images, views, d)."""
+    generator = torch.Generator().manual_seed(seed + 1)
+    counts = [len(part) for part in in_parts(np.arange(views))]
+    return np.stack(
+        [
+            np.concatenate([to_codes(view_of(image.expand(count, -1, -1, -1), how, generator)) for count in counts])
+            for image in unit_images(images, numbers, width, device)
+        ]
+    )

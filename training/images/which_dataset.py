@@ -1,6 +1,6 @@
 """Which dataset folder is meant: the only training set, its test set, and what must not be scored together."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -78,15 +78,20 @@ def read_finished(path: Path) -> Description:
 
 
 def held_out_folder(run: Run, root: Path | str | None) -> Path | None:
+    """Return the test set of a run's training set, if any, that lies beside the training set or below the root."""
+    # A set beside the training set was most probably rendered for it, so it comes first.
+    return matching_test_set(run.data["settings"], (Path(run.data["path"]).resolve().parent, data_root(root)))
+
+
+def matching_test_set(ours: dict[str, Any], bases: Iterable[Path]) -> Path | None:
     """Return the newest complete folder of split test with the training set's world, material and size, if any.
 
-    It lies beside the training set, or below the root. One of the training set's own seed goes before all others: of
-    another seed are images for tuning, such as those of `reproduce --validation`.
+    The first of the bases that holds one counts. One of the training set's own seed goes before all others: of another
+    seed are images for tuning, such as those of `reproduce --validation`.
     """
-    alike, ours = ("world", "material", "size"), run.data["settings"]
+    alike = ("world", "material", "size")
     others = []
-    # A set beside the training set was most probably rendered for it, so it comes first.
-    for base in (Path(run.data["path"]).resolve().parent, data_root(root)):
+    for base in bases:
         for path, other in datasets_below(base):
             theirs = other.settings
             if split_of(other) != "test" or any(theirs[name] != ours[name] for name in alike):

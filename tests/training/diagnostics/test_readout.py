@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from ident3d.training.diagnostics.readout import read_out
 from ident3d.training.images.run import open_run, trained_encoder
 from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.train import train
-from ident3d.training.views.choice import SINGLE
+from ident3d.training.views.choice import NOTHING, SINGLE
 
 SIDE, CLASSES = 16, ("left", "right")
 SETTINGS = TrainSettings(
@@ -69,6 +70,19 @@ def test_class_and_augmentations_are_read_out(work: Callable[[int], Path]) -> No
     assert found.backbone["mean"] == pytest.approx(np.mean([found.backbone[name] for name in SINGLE]))
     assert json.loads((run / "readout.json").read_text())["codes"] == found.codes
     assert read_out(run, device="cpu", show_progress=False) == found
+
+
+def test_a_step_that_changes_nothing_is_not_read_out(
+    work: Callable[[int], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read out of it would be a label that leaked: by order, by number or by the way through the encoder."""
+    monkeypatch.setitem(SINGLE, "hue", replace(NOTHING, jitter=(0, 0, 0, 0), jitter_probability=1.0))
+    fit, score = folder(tmp_path / "fit", 500, 2), folder(tmp_path / "score", 500, 3, split="test")
+    run = work(3) / "run"
+    found = [read_out(run, score, ["hue"], data=fit, seed=k, device="cpu", show_progress=False) for k in range(3)]
+    # Of 3 times 500 labels the standard deviation is .013.
+    for each in ("backbone", "codes"):
+        assert np.mean([getattr(one, each)["hue"] for one in found]) == pytest.approx(0.5, abs=0.05)
 
 
 def test_the_command_prints_what_is_written(work: Callable[[int], Path]) -> None:

@@ -12,8 +12,14 @@ NOT_COMPARED: Final = ("seed", "size", "dtype", "compile", "sync_bn", "chunk", "
 
 
 def image_grids(experiment: Experiment, profile: str, results: Sequence[Result]) -> list[Grid]:
-    """Return what each row is, and the settings that are not the paper's, as far as there are any."""
-    grids = [Grid("Rows", ("row", "its own settings", "Λ̂ at the end"), own_settings(experiment, results))]
+    """Return what each row is, where its Λ̂ ended, and the settings that are not the paper's, as far as there are any.
+
+    The losses of other rows have no Λ̂.
+    """
+    grids = [
+        Grid("Rows", ("row", "its own settings"), own_settings(experiment, results)),
+        Grid("Λ̂ at the end", ("row", "seed", "least", "most"), learnt_ranges(results)),
+    ]
     if profile != "paper" and {"paper", profile} <= experiment.profiles.keys():
         rows = [line for variant in experiment.profiles[profile] for line in changed(experiment, variant, results)]
         grids.append(Grid("Settings", ("variant", "setting", "paper", "here"), rows))
@@ -21,18 +27,19 @@ def image_grids(experiment: Experiment, profile: str, results: Sequence[Result])
 
 
 def own_settings(experiment: Experiment, results: Sequence[Result]) -> list[list[str]]:
-    """Return a line for each row that has results: in what it differs from the others, and the range of its Λ̂."""
-    lines = []
-    for row in experiment.rows:
-        ranges = [result.facts.get("learnt_lambda") for result in results if result.row == row.name]
-        if not ranges or not row.change:
-            continue
-        said = ", ".join(
-            f"{name} {value if isinstance(value, str) else shown(value)}" for name, value in row.change.items()
-        )
-        least_most = [found for found in ranges if found]
-        lines.append([row.name, said, "; ".join(f"{low:.3g} to {high:.3g}" for low, high in least_most) or "–"])
-    return lines
+    """Return a line for each row that has results: in what it differs from the others."""
+    found = {result.row for result in results}
+    return [
+        [row.name, ", ".join(f"{name} {shown(value)}" for name, value in row.change.items())]
+        for row in experiment.rows
+        if row.name in found and row.change
+    ]
+
+
+def learnt_ranges(results: Sequence[Result]) -> list[list[str]]:
+    """Return the least and the most of each run's Λ̂."""
+    ranges = ((result, result.facts.get("learnt_lambda")) for result in results)
+    return [[result.row, str(result.seed), *(f"{value:.3g}" for value in ends)] for result, ends in ranges if ends]
 
 
 def changed(experiment: Experiment, variant: Variant[Any], results: Sequence[Result]) -> list[list[str]]:

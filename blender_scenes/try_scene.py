@@ -37,6 +37,7 @@ from ident3d.blender_scenes.silence import silent
 from ident3d.blender_scenes.studio import Studio
 from ident3d.errors import UserError, check_known
 from ident3d.latents.factors import Factors
+from ident3d.latents.own_graph import load_graph
 
 # A message names so many factors at most.
 SAID = 5
@@ -59,13 +60,14 @@ def try_scene(
     meshes: Mapping[str, tuple[Any, Any]] | None = None,
     *,
     held: Mapping[str, Any] | None = None,
+    graph: str | None = None,
     start_step: Callable[[], object] = lambda: None,
 ) -> Trial:
     """Return the factors and cameras, after the stage was built, posed at many rows, and proved to forget.
 
     The proof: some rows, from each camera, give equal images in this order and, built anew, in the opposite one. Every
-    factor must change the image somewhere. `held` is what ``load_scene`` calls `fixed` and `do`; `start_step` is called
-    before each build, pose and image.
+    factor must change the image somewhere, unless it sets others in the `graph`, and is a hidden cause. `held` is what
+    ``load_scene`` calls `fixed` and `do`; `start_step` is called before each build, pose and image.
     """
 
     def built() -> Scene:
@@ -105,7 +107,7 @@ def try_scene(
                     else "`pose` must set everything that it ever changes, and draw nothing at random"
                 )
                 raise UserError(f"The image of the scene {name} at {said} depends on the images before it: {why}.")
-        several = [each for each in factors.names if each not in factors.held]
+        several = [each for each in factors.names if each not in {*factors.held, *causes(factors, graph)}]
         idle = without_effect(studio, factors, base_rows(factors), several, start_step)
     if idle:
         with Studio(built(), size=LARGE, quality="draft") as studio:
@@ -125,6 +127,13 @@ def check_stage(name: str, scene: Scene, *, is_blend: bool) -> None:
         if mesh not in scene.meshes_taken:
             how = "no factor and no [meshes] names it" if is_blend else f"`build` never takes self.mesh({mesh!r})"
             raise UserError(f"--mesh {mesh} has no part in the scene {name}: {how}.")
+
+
+def causes(factors: Factors, graph: str | None) -> frozenset[str]:
+    """Return the factors that others depend on. What is wrong with the graph is said by who asked for the trial."""
+    with suppress(UserError):
+        return frozenset().union(*load_graph(graph, factors.factors).parents.values()) if graph else frozenset()
+    return frozenset()
 
 
 def held_values(factors: Factors, held: Mapping[str, Any]) -> Mapping[str, float]:
@@ -190,7 +199,9 @@ def main() -> None:
         # In C, and with a file of its own: it ends the process even if Blender holds Python up.
         limit = partial(faulthandler.dump_traceback_later, given["step_seconds"], exit=True, file=os.dup(2))
         shapes = read_meshes(given.get("meshes", {}))
-        found = try_scene(given["name"], given["text"], blend, shapes, held=given["held"], start_step=limit)
+        found = try_scene(
+            given["name"], given["text"], blend, shapes, held=given["held"], graph=given["graph"], start_step=limit
+        )
         answer = found.factors.as_dict() | {"cameras": list(found.cameras), "leaving": found.leaving}
     except UserError as error:
         answer = {"error": str(error)}

@@ -65,8 +65,8 @@ def load_scene(
 
     It is tried in another process, which builds the stage, poses it at both ends or all listed values of every factor,
     and renders small images: a scene whose images depend on those before is refused, and so is a factor that changes no
-    pixel. A Python file is run there: it may import what is installed, and no other file of yours. Of a .blend nothing
-    is ever run.
+    pixel, unless others depend on it in the graph. A Python file is run there: it may import what is installed, and no
+    other file of yours. Of a .blend nothing is ever run.
 
     Args:
         path: The file and the class below `Scene` in it, such as "mine.py:Lamp", or a .blend; "examples:Objects" and
@@ -83,8 +83,9 @@ def load_scene(
     """
     shapes = tuple(_read_mesh(*mesh) for mesh in (meshes or {}).items())
     held: dict[str, Any] = {"fixed": fixed or {}, "do": do or {}}
+    told = {"held": held, "graph": None if graph is None else str(graph)}
     if is_blend(path):
-        return replace(_load_blend(path, factors, shapes, held), graph=graph, **held)
+        return replace(_load_blend(path, factors, shapes, told), graph=graph, **held)
     if factors is not None:
         raise UserError(f"--factors goes with a .blend, and {path} is none: a Python file declares its own factors.")
     file, _, name = str(path).rpartition(":")
@@ -92,7 +93,7 @@ def load_scene(
         raise UserError(f"A scene of your own is named by its file and class, such as {EXAMPLE}, not {path!r}.")
     require_bpy()
     text = example_text(name) if file == SHIPPED else _read_text(file, "Python")
-    found = _tried(str(path), file, {"name": name, "text": text, "held": held}, shapes)
+    found = _tried(str(path), file, {"name": name, "text": text, **told}, shapes)
     source = SceneSource(name, sha256(text.encode()))
     return replace(found, own_scene=source, text=text, files=shapes, graph=graph, **held)
 
@@ -125,7 +126,7 @@ def _load_blend(
     path: Path | str,
     factors: Path | str | None,
     shapes: tuple[SceneFile, ...],
-    held: Mapping[str, Any],
+    told: Mapping[str, Any],
 ) -> OwnScene:
     if factors is None:
         raise UserError(f"{path} needs --factors, a TOML file that maps its factors to data paths, such as desk.toml.")
@@ -135,7 +136,7 @@ def _load_blend(
         raise UserError(f"{factors} is larger than {LARGEST_FACTORS // 10**6} MB.")
     blend = read_scene_file(BLEND, path)
     name = blend_name(path, text)
-    given = {"name": name, "text": text, "blend": blend.path, "sha256": blend.sha256, "held": held}
+    given = {"name": name, "text": text, "blend": blend.path, "sha256": blend.sha256, **told}
     found = _tried(str(path), f"{path} with {factors}", given, shapes)
     source, kept = SceneSource(name, sha256(text.encode())), (blend, *shapes)
     return replace(found, own_scene=source, text=text, files=kept)

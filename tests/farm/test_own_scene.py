@@ -229,7 +229,7 @@ def test_every_listed_value_is_tried_and_given_as_it_was_declared() -> None:
         try_scene("Plain", listed.replace('= values["x"]', f'= {places.replace("0.4", "4")}[values["x"]]'))
 
 
-def test_a_factor_without_effect_is_refused_and_one_with_a_rare_effect_is_not() -> None:
+def test_a_factor_without_effect_is_refused_and_one_with_a_rare_effect_is_not(tmp_path: Path) -> None:
     two = PLAIN.replace("1)),)", "1)), Factor('y', range=(-1, 1)))")
     # In one image of 200.
     rare = '        bpy.context.object.location.y = values["y"] if values["x"] > 0.99 else 0\n'
@@ -237,6 +237,9 @@ def test_a_factor_without_effect_is_refused_and_one_with_a_rare_effect_is_not() 
     with pytest.raises(UserError, match="y has no effect on the image") as caught:
         try_scene("Plain", two)
     assert "\n" not in str(caught.value)
+    # A hidden cause shows in what it sets.
+    (tmp_path / "graph.toml").write_text('[x]\nmean = "y"\nsd = 0.1\n')
+    assert try_scene("Plain", two, graph=str(tmp_path / "graph.toml")).factors.names == ("x", "y")
 
 
 def test_a_pose_that_does_not_return_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

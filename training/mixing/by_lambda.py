@@ -56,8 +56,8 @@ def beside_lambda(
         truth = lambdas[process]
         best = facts["minimum"]["precision"][process] if "minimum" in facts else None
         stretched = facts["stretched"][process] if facts.get("stretched") else None
-        found = (mean_of_blocks(truth, values, factor) for values in (best, stretched, ours))
-        lines.append((mean_of_blocks(truth, truth), *found))
+        second, third, last = (mean_of_blocks(truth, values, factor) for values in (best, stretched, ours))
+        lines.append((mean_of_blocks(truth, truth), second, third, last))
     return lines
 
 

@@ -35,13 +35,14 @@ def overlap_picture(overlaps: Mapping[int, Overlap], of_pixels: Mapping[int, Ove
     for label, found in (("codes", overlaps), ("pixels", of_pixels)):
         left.plot(list(found), [float(each) for each in found.values()], "o-", label=label)
     left.set(xscale="log", ylim=(-0.02, 1.02), xlabel="pairs in a batch", ylabel="overlap")
-    left.legend(frameon=False)
+    # Named places: matplotlib's search for the best one warns where it takes long.
+    left.legend(frameon=False, loc="center left")
     largest = overlaps[max(overlaps)]
     bins = np.linspace(0, max(largest.positive.max(), largest.other.max()) or 1.0, BINS)
     right.hist(largest.positive, bins, alpha=0.6, label="to the positive")
     right.hist(largest.other, bins, alpha=0.6, label="to the nearest other")
     right.set(xlabel=f"distance of codes, batches of {max(overlaps)}", yticks=[])
-    right.legend(frameon=False)
+    right.legend(frameon=False, loc="upper right")
     write_figure(path, figure)
 
 
@@ -79,5 +80,5 @@ def domain_picture(found: DomainAccuracy, path: Path) -> None:
     right.hist(found.augmented, bins, alpha=0.6, label="views")
     right.axvline(0, color="k", lw=1)
     right.set(xlabel=f"logit; accuracy {found.accuracy:.3f}", yticks=[])
-    right.legend(frameon=False)
+    right.legend(frameon=False, loc="upper right")
     write_figure(path, figure)

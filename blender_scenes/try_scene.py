@@ -213,3 +213,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    # Blender 4.5 waits for good, as Python ends, if a user's scene still holds the module bpy.
+    sys.stdout.flush()
+    os._exit(0)

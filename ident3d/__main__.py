@@ -1,6 +1,6 @@
 """``python -m ident3d`` is the ``ident3d`` command."""
 
-from ident3d.cli import main
+from ident3d.cli import run
 
 if __name__ == "__main__":
-    main()
+    run()

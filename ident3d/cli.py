@@ -1,5 +1,6 @@
 """The ``ident3d`` command: a group whose commands load on demand, listed by what they are for."""
 
+import atexit
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -125,3 +126,25 @@ def main() -> None:
 
     Every command has its own --help. Each but bench does what the Python function of the same name does.
     """
+
+
+def run() -> None:
+    """Run the command line of this process, and end the process even where Blender's own clean-up would wait for good.
+
+    Blender 4.5 waits for its sound thread if anything still holds the module bpy while Python ends, such as a user's
+    scene. By then all that is ours is done: this handler was registered first, and so is the last.
+    """
+    code = 1
+
+    def end() -> None:
+        if "bpy" in sys.modules:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    atexit.register(end)
+    try:
+        main()
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+        raise

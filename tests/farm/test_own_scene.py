@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -247,6 +249,17 @@ def test_a_pose_that_does_not_return_is_one_sentence(tmp_path: Path, monkeypatch
     (tmp_path / "mine.py").write_text(PLAIN + '        while values["x"] == 1: pass\n')
     with pytest.raises(UserError, match=r"mine\.py:Plain cannot be loaded: `pose` is still in line 13 after 6 s"):
         load_scene(f"{tmp_path / 'mine.py'}:Plain")
+
+
+def test_a_scene_that_never_lets_go_of_bpy_ends_all_the_same(tmp_path: Path) -> None:
+    held = "import ctypes, bpy\nctypes.pythonapi.Py_IncRef(ctypes.py_object(bpy))\n" + PLAIN
+    (tmp_path / "mine.py").write_text(held)
+    # Both the process that tries the scene and that of the command hold bpy as they end.
+    words = ["scene", "check", "--scene", "mine.py:Plain", "--size", "16", "--quality", "draft", "--out", "check.png"]
+    command = [sys.executable, "-m", "ident3d", *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "check.png" in done.stdout
 
 
 def test_a_mistake_without_a_line_of_the_file_reaches_who_loads_it(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What a scene is: its factors, a stage that is built once, and how one row of values poses it."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -9,6 +10,8 @@ from ident3d.latents.factor import Factor
 
 # Factor → its value in scene units, or its name if the factor has a list of names.
 Values = Mapping[str, Any]
+# A message names so many factors at most.
+SAID = 5
 
 
 class Focus(NamedTuple):
@@ -94,3 +97,9 @@ class Scene:
     def focus(self) -> Focus | None:
         """Return what needs most samples, as it is posed now; None if all pixels do."""
         return None
+
+
+def said_row(factors: Sequence[Factor], row: Iterable[float]) -> str:
+    """Return a row of scene values as a message names it: slide=0.98, shape=cube."""
+    shown = ((factor.name, factor.shown(value)) for factor, value in islice(zip(factors, row, strict=True), SAID))
+    return ", ".join(f"{name}={value if isinstance(value, str) else f'{value:.4g}'}" for name, value in shown)

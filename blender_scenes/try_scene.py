@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,15 +31,13 @@ from ident3d.blender_scenes.effects import (
     without_effect,
 )
 from ident3d.blender_scenes.own_file import own_scene
-from ident3d.blender_scenes.scene import Scene
+from ident3d.blender_scenes.scene import Scene, said_row
 from ident3d.blender_scenes.silence import silent
 from ident3d.blender_scenes.studio import Studio
 from ident3d.errors import UserError, check_known
 from ident3d.latents.factors import Factors
 from ident3d.latents.own_graph import load_graph
 
-# A message names so many factors at most.
-SAID = 5
 # Rows at random that it is posed at.
 TRIED = 8
 
@@ -61,13 +58,14 @@ def try_scene(
     *,
     held: Mapping[str, Any] | None = None,
     graph: str | None = None,
+    hidden: bool = False,
     start_step: Callable[[], object] = lambda: None,
 ) -> Trial:
     """Return the factors and cameras, after the stage was built, posed at many rows, and proved to forget.
 
     The proof: some rows, from each camera, give equal images in this order and, built anew, in the opposite one. Every
-    factor must change the image somewhere, unless it sets others in the `graph`, and is a hidden cause. `held` is what
-    ``load_scene`` calls `fixed` and `do`; `start_step` is called before each build, pose and image.
+    factor must change the image somewhere, unless it sets others in the `graph`, or `hidden` causes may be. `held` is
+    what ``load_scene`` calls `fixed` and `do`; `start_step` is called before each build, pose and image.
     """
 
     def built() -> Scene:
@@ -99,8 +97,7 @@ def try_scene(
         for (row, camera), image in zip(shots[::-1], images[::-1], strict=True):
             start_step()
             if not np.allclose(studio.render_linear(row, seed=0, camera=camera), image, rtol=1e-4, atol=1e-6):
-                values = zip(factors.factors, row.tolist(), strict=True)
-                said = ", ".join(f"{factor.name}={factor.shown(value)}" for factor, value in islice(values, SAID))
+                said = said_row(factors.factors, row.tolist())
                 why = (
                     "two factors may set the same thing, or something that objects share"
                     if blend
@@ -108,7 +105,7 @@ def try_scene(
                 )
                 raise UserError(f"The image of the scene {name} at {said} depends on the images before it: {why}.")
         several = [each for each in factors.names if each not in {*factors.held, *causes(factors, graph)}]
-        idle = without_effect(studio, factors, base_rows(factors), several, start_step)
+        idle = [] if hidden else without_effect(studio, factors, base_rows(factors), several, start_step)
     if idle:
         with Studio(built(), size=LARGE, quality="draft") as studio:
             idle = without_effect(studio, factors, rare_rows(factors), idle, start_step, everywhere=False)
@@ -168,7 +165,7 @@ def check_effects(idle: Sequence[str], blend: bytes | None) -> None:
         why = "something else in the .blend has the last word" if blend else "`pose` does nothing with it"
         raise UserError(
             f"{idle[0]} has no effect on the image, wherever the others were tried: what it sets is hidden or out of "
-            f"frame, or {why}."
+            f"frame, or {why}; a hidden cause needs a --graph in which others depend on it."
         )
 
 
@@ -199,9 +196,8 @@ def main() -> None:
         # In C, and with a file of its own: it ends the process even if Blender holds Python up.
         limit = partial(faulthandler.dump_traceback_later, given["step_seconds"], exit=True, file=os.dup(2))
         shapes = read_meshes(given.get("meshes", {}))
-        found = try_scene(
-            given["name"], given["text"], blend, shapes, held=given["held"], graph=given["graph"], start_step=limit
-        )
+        told = {name: given[name] for name in ("held", "graph", "hidden")}
+        found = try_scene(given["name"], given["text"], blend, shapes, **told, start_step=limit)
         answer = found.factors.as_dict() | {"cameras": list(found.cameras), "leaving": found.leaving}
     except UserError as error:
         answer = {"error": str(error)}

@@ -40,7 +40,8 @@ def graph(
     from ident3d.latents.own_graph import empty_text
     from ident3d.looking.causal_graph import graph as draw
 
-    own = own_scene_of(scene, factors, meshes, graph, interventions)
+    # A graph that is yet to be written may give a hidden cause its part.
+    own = own_scene_of(scene, factors, meshes, graph, interventions, hidden=True)
     if own is None and scene != "causal3dident":
         raise UserError(f"The scene {scene} has no causal graph; causal3dident has one, and scenes of your own may.")
     if toml:

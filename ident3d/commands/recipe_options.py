@@ -59,8 +59,13 @@ def own_scene_of(
     graph: "Path | None" = None,
     interventions: tuple[str, ...] = (),
     fixes: tuple[str, ...] = (),
+    *,
+    hidden: bool = False,
 ) -> "OwnScene | None":
-    """Return the user's own scene that options describe; None if --scene is one of ours."""
+    """Return the user's own scene that options describe; None if --scene is one of ours.
+
+    `hidden` accepts factors that change no pixel.
+    """
     from ident3d.errors import UserError
     from ident3d.farm.scenes import load_scene
     from ident3d.latents.exact.names import assignments
@@ -68,7 +73,8 @@ def own_scene_of(
 
     if is_own(scene):
         fixed, do = assignments(fixes, "height=0", own=True), own_interventions(interventions)
-        return load_scene(scene, fixed, factors=factors, meshes=once("--mesh", meshes), graph=graph, do=do)
+        shapes = once("--mesh", meshes)
+        return load_scene(scene, fixed, factors=factors, meshes=shapes, graph=graph, do=do, hidden=hidden)
     if factors:
         raise UserError(f"--factors goes with a .blend; the factors of {scene} are its own.")
     if meshes:

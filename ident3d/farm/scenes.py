@@ -60,6 +60,7 @@ def load_scene(
     meshes: Mapping[str, Path | str] | None = None,
     graph: Path | str | None = None,
     do: Mapping[str, float | str] | None = None,
+    hidden: bool = False,
 ) -> OwnScene:
     """Return a scene of your own, from the Python file that it is written in, or from a .blend and its factors.
 
@@ -77,13 +78,14 @@ def load_scene(
         graph: A TOML file that says how factors depend on one another; without it they are independent.
         do: Interventions: factor or group → its raw value, the name of one of its values, or what it is drawn from,
             such as "normal(0.5 * x, 0.1)".
+        hidden: Accept factors that change no pixel, as for a graph that is yet to be written.
 
     Returns:
         The world to render, as in ``Recipe(load_scene("mine.py:Lamp"))``.
     """
     shapes = tuple(_read_mesh(*mesh) for mesh in (meshes or {}).items())
     held: dict[str, Any] = {"fixed": fixed or {}, "do": do or {}}
-    told = {"held": held, "graph": None if graph is None else str(graph)}
+    told = {"held": held, "graph": None if graph is None else str(graph), "hidden": hidden}
     if is_blend(path):
         return replace(_load_blend(path, factors, shapes, told), graph=graph, **held)
     if factors is not None:

@@ -137,9 +137,13 @@ def _anew(world: AnyWorld, name: str, text: str) -> Anew:
         raise UserError(f"The periodic world draws its angles jointly on a sphere, so {name} cannot be drawn anew.")
     if isinstance(world, Factors) and world.factors[world.names.index(name)].kind == "categorical":
         raise UserError(f"{name} is categorical: it is set to one of its values.")
-    node = intervention(name, text, Node())
+    node = intervention(name, text, Node(), world.names)
     if node.parents:
-        raise UserError(f"{name} has no parents in this scene, so it is drawn from numbers alone, not {text}.")
+        way = ": give --graph; `ident3d graph --scene SCENE --toml` prints one to start from"
+        raise UserError(
+            f"{name} would depend on {', '.join(sorted(node.parents))}, and this scene has no causal graph"
+            f"{way if isinstance(world, Factors) else ''}."
+        )
     node.check(name, {})
     if not node.components:
         return Anew("uniform", (node.low + node.high) / 2, math.inf, node.low, node.high)

@@ -89,6 +89,11 @@ class Transition:
             for parent in (*(rule.last or ()), *rule.now):
                 if parent not in world.names:
                     raise unknown(f"factor (in the transition of {name})", parent, world.names)
+                if parent in categories:
+                    raise UserError(
+                        f"The transition of {name} takes {parent} for a number, and it is categorical: its values have "
+                        "no order."
+                    )
             if name in world.held or name not in moving:
                 why = "is held fixed" if name in world.held else "is left out by --only"
                 raise UserError(f"{name} {why}, and has a transition.")

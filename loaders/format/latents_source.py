@@ -25,6 +25,8 @@ from ident3d.loaders.format.inside import NotPlain, read_plain
 LATENTS_FILE = "latents.npy"
 # The kind of source of pictures that are made without a scene.
 GENERATED = "generate"
+# That of other people's files.
+IMPORTED = "import"
 # What such a source says of its images if they are all of a grid.
 FULL_GRID = "full grid"
 # What a source says of how images belong together, if they do. An import keeps what its export says of it.
@@ -38,8 +40,8 @@ def world_of(settings: Mapping[str, Any]) -> AnyWorld:
 
 def check_source(source: Mapping[str, Any]) -> None:
     """Raise ValueError or KeyError if a recorded source lacks what its readers take from it."""
-    wanted: dict[str, dict[str, type]] = {"draw": {"seed": int, "split": str}, "import": {"from": str, "split": str}}
-    wanted |= {"file": wanted["draw"] | {"sha256": str}, GENERATED: wanted["import"]}
+    wanted: dict[str, dict[str, type]] = {"draw": {"seed": int, "split": str}, IMPORTED: {"from": str, "split": str}}
+    wanted |= {"file": wanted["draw"] | {"sha256": str}, GENERATED: wanted[IMPORTED]}
     for name, kind in wanted.get(str(source["kind"]), {}).items():
         if type(source[name]) is not kind:
             raise ValueError(f"the source's {name} is {source[name]!r}")
@@ -96,7 +98,7 @@ def source_of_seed(
 
 def together(source: Mapping[str, Any]) -> dict[str, Any]:
     """Return how the images of a source belong together, as far as it is recorded: as they were rendered."""
-    known = source["kind"] in ("draw", "import")
+    known = source["kind"] in ("draw", IMPORTED)
     return {name: source[name] for name in TOGETHER if known and source.get(name) is not None}
 
 

@@ -118,7 +118,8 @@ class Neighbours:
             # Of each kind, how many images of its class lie apart.
             others = np.array([count[kinds[:, 0] == c].sum() for c in kinds[:, 0]]) - count
             if not others.min(initial=len(latents)):
-                raise UserError("Some images have no other environment that a pair could go to.")
+                alike = "" if classes is None else ", of their class and with their values of categorical factors"
+                raise UserError(f"Some images have no image in another environment{alike}, that a pair could go to.")
             search = effective_search(search, int(others.min(initial=len(latents))))
             if search != "exact":
                 labels = of_kind.ravel()

@@ -239,6 +239,10 @@ def test_a_factor_without_effect_is_refused_and_one_with_a_rare_effect_is_not(tm
     with pytest.raises(UserError, match="y has no effect on the image") as caught:
         try_scene("Plain", two)
     assert "\n" not in str(caught.value)
+    assert "--graph in which others depend on it" in str(caught.value)
+    # A graph that is yet to be written may give it a part.
+    (tmp_path / "mine.py").write_text(two)
+    assert "[y]" in run("graph", "--scene", f"{tmp_path / 'mine.py'}:Plain", "--toml")
     # A hidden cause shows in what it sets.
     (tmp_path / "graph.toml").write_text('[x]\nmean = "y"\nsd = 0.1\n')
     assert try_scene("Plain", two, graph=str(tmp_path / "graph.toml")).factors.names == ("x", "y")

@@ -138,7 +138,11 @@ def bad(*texts: str, world: AnyWorld = World()) -> Callable[[], object]:  # noqa
         (bad("b"), "no environment"),
         (bad("b:x=1;x=0"), "two values"),
         (bad("b:x~gamma(1, 2)"), "normal"),
-        (bad("b:x~normal(y, 0.1)"), "no parents"),
+        (bad("b:x~normal(y, 0.1)"), "depend on y, and this scene has no causal graph."),
+        (
+            bad("b:size~normal(0.5 * turn, 0.1)", world=OWN),
+            "depend on turn, and this scene has no causal graph: give --graph",
+        ),
         (bad("b:x~normal(9, 0.1)"), "30 sd"),
         (bad("b:class=Hare"), "class"),
         (bad("b:rotation=0", world=World("3dident-periodic")), "sphere"),

@@ -160,6 +160,13 @@ def test_what_cannot_be_drawn_is_one_sentence(text: str, words: str, tmp_path: P
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("frame", ["last", "now"])
+def test_a_category_is_no_number_of_a_mean(frame: str) -> None:
+    rules = Transition.from_dict({"size": {frame: {"shape": 0.5}}})
+    with pytest.raises(UserError, match="shape for a number, and it is categorical"):
+        rules.check(FACTORS, None, "normal", 0.2)
+
+
 @pytest.mark.parametrize(
     ("world", "given", "words"),
     [

@@ -15,7 +15,7 @@ from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_rules import joined_numbers
 from ident3d.loaders.folders.folder import local_copy
 from ident3d.loaders.format.files import sha256, write_atomically, write_json
-from ident3d.loaders.format.latents_source import GENERATED, blocks_of, npy_bytes
+from ident3d.loaders.format.latents_source import GENERATED, IMPORTED, blocks_of, npy_bytes
 from ident3d.loaders.pairs.view import one_of_each
 from ident3d.metrics import Report, score
 from ident3d.metrics.factors import Kind
@@ -187,13 +187,14 @@ def images_to_score(
     path = held_out_folder(run, root) if data is None else local_copy(data)
     if path is None:
         made = "render one with --split test"
+        kind = run.data["settings"]["source"]["kind"]
         # Ranges that are taken from other arrays are other ranges, and then the worlds differ.
-        if run.data["settings"]["source"]["kind"] == GENERATED:
+        if kind == GENERATED:
             made = "generate one with the same `ident3d sprites` and --split test"
-        elif isinstance(run.world, Factors):
+        elif kind == IMPORTED:
             made = f"import one with --split test --like {run.data['path']}"
         # Grids and sequences of the papers have no test set.
-        if run.settings.rule in ("grid", "time"):
+        if run.settings.rule in ("grid", "time") and kind in (GENERATED, IMPORTED):
             made = (
                 "score it as the papers do, on the images that it was trained on, by `ident3d evaluate RUN --protocol "
                 f"slowvae`; or {made}"

@@ -128,7 +128,8 @@ def render(
         images = f"{job.first}-{job.first + job.count - 1}"
         click.echo(f"Shard {job.name} (images {images}) failed: {failure.reason}", err=True)
     if done.failures:
-        click.echo(f"Shards missing in {done.path}: {len(done.failures)}; the same command tries them again.", err=True)
+        missing = f"Shards missing in {done.path}: {len(done.failures)}"
+        click.echo(f"{missing}; the others are kept, and the same command tries these again.", err=True)
     return 1 if done.failures else 0
 
 

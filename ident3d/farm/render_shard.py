@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ident3d.blender_scenes.scene import said_row
 from ident3d.blender_scenes.scene_files import SceneFile, keep
 from ident3d.errors import UserError
 from ident3d.farm.recipe import rendering_versions
@@ -17,6 +18,7 @@ from ident3d.farm.scenes import scene_of
 from ident3d.latents.exact.names import CLASSES
 from ident3d.latents.exact.streams import noise_seed
 from ident3d.latents.sequence_draws import Frames
+from ident3d.latents.worlds import World
 from ident3d.loaders.folders.judge import whole_shard
 from ident3d.loaders.folders.lifecycle import Job, check_due
 from ident3d.loaders.format.description import SHARDS
@@ -51,6 +53,10 @@ class WarmStudio:
 
 
 _warm = WarmStudio()
+
+
+class ImageFailed(UserError):
+    """The scene raised for one image, so that its shard fails; other shards may be sound."""
 
 
 def differing_versions(settings: RecordedSettings) -> str:
@@ -109,7 +115,11 @@ def render_shard(
     for i in range(len(kept), job.count):
         seed = noise_seed(source["seed"], source["split"], job.first + i)
         render = seen_from(studio, camera_of(settings, job.first + i))
-        images[i] = render(scene_latents[i], seed=seed, class_name=class_of(draws, i))
+        try:
+            images[i] = render(scene_latents[i], seed=seed, class_name=class_of(draws, i))
+        except UserError as error:
+            said = said_latents(settings, scene_latents[i])
+            raise ImageFailed(f"image {job.first + i} ({said}): {error}") from error
         on_image(i + 1)
     index = np.arange(job.first, job.first + job.count, dtype=np.int64)
     shard = Shard(images, draws.raw, scene_latents, index, draws.classes, draws.columns)
@@ -132,6 +142,13 @@ def kept_images(folder: Path, job: Job) -> NDArray[np.uint8]:
         return none
     same = sha256(data) == job.reuse.sha256
     return np.asarray(read_shard(folder / SHARDS / job.reuse.name, data).images) if same else none
+
+
+def said_latents(settings: RecordedSettings, row: NDArray[np.float32]) -> str:
+    """Return the scene values of an image as a message names them."""
+    world = world_of(settings)
+    factors = world.factors if isinstance(world, World) else world
+    return said_row(factors.factors, row.tolist())
 
 
 def camera_of(settings: RecordedSettings, image: int) -> str | None:

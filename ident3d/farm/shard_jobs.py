@@ -35,6 +35,8 @@ RESULT_SECONDS = 10.0
 DEATHS_PER_SHARD = 6
 DEATHS_PER_RUN = 9
 FAILURES_PER_RUN = 3
+# What ends a process without an exception.
+ENDS = "too little memory or the scene's own code may do that; workers of a cluster have logs"
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,14 @@ class FailureCount:
             return False
         self.deaths[job] += error.allowed_failures + 1
         if not self.finished and self.deaths.total() >= DEATHS_PER_RUN:
-            raise UserError(f"{self.deaths.total()} workers died and no shard was finished; see their logs.")
+            raise UserError(f"Worker processes ended {self.deaths.total()} times and no shard was finished: {ENDS}.")
         return self.deaths[job] < DEATHS_PER_SHARD
+
+    def reason(self, job: Job, error: BaseException | FatalForShard) -> str:
+        """Return in one line why the job is given up."""
+        # Dask's own sentence names a task and an address, which tell the user nothing.
+        is_death = isinstance(error, KilledWorker)
+        return f"its worker process ended {self.deaths[job]} times: {ENDS}" if is_death else describe(error)
 
     def add(self, failure: JobFailed) -> None:
         """Count a job that was given up. Raise UserError if the first ones all were."""
@@ -149,7 +157,7 @@ def run_jobs(
                 if result is None or failures.should_retry(job, result):
                     waiting.append(job)
                     continue
-                failure = JobFailed(job, describe(result))
+                failure = JobFailed(job, failures.reason(job, result))
                 yield failure
                 failures.add(failure)
     except CommClosedError:

@@ -13,18 +13,20 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
+from distributed import KilledWorker
 from farm.conftest import SCENE, TINY, contents
 
 from ident3d.errors import UserError
 from ident3d.farm.local.embedded import embedded_cluster
 from ident3d.farm.render import render
-from ident3d.farm.shard_jobs import ImagesDone, JobFailed, Note, run_jobs
+from ident3d.farm.shard_jobs import FailureCount, ImagesDone, JobFailed, Note, run_jobs
 from ident3d.farm.worker import ShardDone
 from ident3d.loaders.folders.folder import open_folder
-from ident3d.loaders.folders.lifecycle import begin, plan
+from ident3d.loaders.folders.lifecycle import Job, begin, plan
 from ident3d.loaders.folders.verify import verify
 from ident3d.loaders.format import manifest
 from ident3d.loaders.format.latents_source import source_of_seed
@@ -126,6 +128,18 @@ def test_a_shard_that_keeps_failing_is_reported_and_the_others_are_rendered(data
     shutil.rmtree(obstacle)
     assert finish(start(tmp_path / "data")) == 0
     assert contents(tmp_path / "data") == contents(dataset64)
+
+
+def test_a_shard_whose_workers_end_says_so_in_our_words() -> None:
+    """Dask gives a job up after each third death, and so do we after the second time."""
+    job, failures, worker = Job("00003.h5", 24, 8), FailureCount(finished=1), SimpleNamespace(address="tls://a")
+    killed = KilledWorker("ident3d-1", worker, 2)  # type: ignore[arg-type]
+    assert failures.should_retry(job, killed)
+    assert not failures.should_retry(job, killed)
+    assert re.match("its worker process ended 6 times: .* memory", failures.reason(job, killed))
+    failures.finished = 0
+    with pytest.raises(UserError, match="9 times and no shard was finished"):
+        failures.should_retry(job, killed)
 
 
 def test_a_stuck_worker_is_restarted_while_the_other_goes_on(dataset64: Path, tmp_path: Path) -> None:

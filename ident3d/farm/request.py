@@ -40,6 +40,11 @@ class RenderRequest:
         """Everything that pixels depend on, as ``dataset.json`` records it."""
         return self.recipe.settings(self.source)
 
+    def warn_of_leaving(self) -> None:
+        """Warn of objects that leave the frame. Who goes on with a rendering, or lets it grow, has heard of them."""
+        if isinstance(self.recipe.world, OwnScene) and self.recipe.world.leaving:
+            warnings.warn(self.recipe.world.leaving, stacklevel=3)
+
 
 def check_latents_file(recipe: Recipe, raw: NDArray[np.float32], latents: Path | str) -> None:
     """Raise UserError if latents from a file contradict fixed values of the recipe, or come with a graph."""
@@ -68,8 +73,7 @@ def make_request(
     If rendering is not local, the device is taken as given, and the scheduler alone knows how many workers it has.
     """
     recipe.check()
-    leaving = [recipe.world.leaving] if isinstance(recipe.world, OwnScene) and recipe.world.leaving else []
-    for sentence in [*crowded_latents(recipe.world), *leaving]:
+    for sentence in crowded_latents(recipe.world):
         warnings.warn(sentence, stacklevel=3)
     source, latents_copy = source_of_recipe(recipe), None
     if latents is not None:

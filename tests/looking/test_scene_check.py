@@ -72,8 +72,15 @@ def test_render_says_once_what_leaves_the_image_at_an_end(tmp_path: Path) -> Non
     words = ["--scene", f"{tmp_path / 'room.py'}:Room", "--size", "16", "--quality", "draft", "--n", "1"]
     done = CliRunner().invoke(main, ["render", *words, "--workers", "1", "--out", str(tmp_path / "data")])
     assert done.exit_code == 0, done.output
+    dry = CliRunner().invoke(main, ["render", *words, "--workers", "1", "--out", str(tmp_path / "other"), "--dry-run"])
+    assert "Sphere is out of frame at x=9" in dry.stderr, dry.output
     (note,) = [line for line in done.stderr.splitlines() if line.startswith("Note")]
     assert "Sphere is out of frame at x=9: `ident3d scene check`" in note
+    # Who lets it grow, or is refused, has been told.
+    for more, code in ((["--n", "2"], 0), (["--seed", "1"], 2)):
+        again = CliRunner().invoke(main, ["render", *words, *more, "--workers", "1", "--out", str(tmp_path / "data")])
+        assert again.exit_code == code, again.output
+        assert "out of frame" not in again.stderr
     # Other commands are silent, and so is whoever holds the factor.
     check = CliRunner().invoke(
         main, ["scene", "check", *words[:-2], "--fix", "x=0.9", "--out", str(tmp_path / "s.png")]

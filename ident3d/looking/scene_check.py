@@ -82,6 +82,8 @@ def check_scene(recipe: Recipe = THREE_D_IDENT, *, show_progress: bool = True) -
     if not moving:
         raise UserError("All factors are held, so there is nothing to check; leave a --fix away.")
     look = {name: getattr(recipe, name) for name in ("size", "quality", "device")}
+    graph = world.mechanisms
+    causes = frozenset[str]().union(*graph.parents.values()) if graph else frozenset[str]()
     scene, total = scene_of(recipe.settings({})), sum(map(len, moving.values()))
     seed = noise_seed(recipe.seed, recipe.split, 0)
     effects, rows = list[Effect](), list[Row]()
@@ -101,7 +103,7 @@ def check_scene(recipe: Recipe = THREE_D_IDENT, *, show_progress: bool = True) -
                     if sight.hidden:
                         notes.append(f"{sight.name} is hidden at {said}")
                 bar.update(1)
-            effects.append(effect(declared[k].name, np.stack(images), notes))
+            effects.append(effect(declared[k].name, np.stack(images), notes, is_cause=declared[k].name in causes))
             rows.append((images, captions))
     return SceneCheck(tuple(effects), sheet_of(rows, [effect.factor for effect in effects]))
 
@@ -120,11 +122,11 @@ def caption(factor: Factor, value: float) -> str:
     return shown if isinstance(shown, str) else f"{shown:.4g}"
 
 
-def effect(name: str, images: NDArray[np.uint8], notes: list[str]) -> Effect:
-    """Return what the images, in which one factor moves, say of it."""
+def effect(name: str, images: NDArray[np.uint8], notes: list[str], *, is_cause: bool) -> Effect:
+    """Return what the images, in which one factor moves, say of it; `is_cause`: others depend on it in the graph."""
     reach = np.ptp(images.astype(int), axis=0)
     if not reach.any():
-        notes = [*notes, "no effect on the image"]
+        notes = [*notes, "hidden cause" if is_cause else "no effect on the image"]
     return Effect(name, float(reach.mean()), float((reach.max(axis=-1) >= VISIBLE).mean()), tuple(notes))
 
 

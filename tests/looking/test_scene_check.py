@@ -67,6 +67,14 @@ def test_what_leaves_the_image_is_hidden_or_does_nothing_is_said(tmp_path: Path)
         assert sheet.height > 3 * 128
 
 
+def test_a_factor_that_shows_only_in_what_depends_on_it_is_a_hidden_cause(tmp_path: Path) -> None:
+    (tmp_path / "room.py").write_text(ROOM.replace('= values["idle"]', "= 0"))
+    (tmp_path / "graph.toml").write_text('[x]\nmean = "sin(pi * idle)"\nsd = 0.1\n')
+    scene = load_scene(f"{tmp_path / 'room.py'}:Room", graph=tmp_path / "graph.toml")
+    found = check_scene(Recipe(scene, size=16, quality="draft"), show_progress=False)
+    assert found.effects[3].notes[-1] == "hidden cause"
+
+
 def test_render_says_once_what_leaves_the_image_at_an_end(tmp_path: Path) -> None:
     (tmp_path / "room.py").write_text(ROOM)
     words = ["--scene", f"{tmp_path / 'room.py'}:Room", "--size", "16", "--quality", "draft", "--n", "1"]

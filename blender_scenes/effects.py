@@ -79,12 +79,12 @@ def has_effect(studio: Studio, rows: NDArray[np.float32], camera: str | None, st
 def rows_around(factors: Factors, base: NDArray[np.float32], k: int, turn: int) -> NDArray[np.float32]:
     """Return scene values in which factor k takes some of its values, the others being as in the base.
 
-    The first turn takes all of a list, or three of a range, and each further turn another two.
+    The first turn takes all of a list, or a few of a range, and each further turn another two.
     """
     factor = factors.factors[k]
-    # The ends of a circle are one place.
-    three = [-1, 0, 0.7] if factor.kind == "periodic" else [-1, 1, 0]
-    column = factor.to_raw(factor.listed) if factor.values else np.array(three, np.float32)
+    # The ends of a circle are one place, and what repeats in a range may be the same at its ends and middle.
+    few = [-1, 0, 0.7] if factor.kind == "periodic" else [-1, 1, 0.3, -0.62]
+    column = factor.to_raw(factor.listed) if factor.values else np.array(few, np.float32)
     if turn:
         column = column[[turn % len(column), (turn + len(column) // 2) % len(column)]]
     raw = np.tile(base, (len(column), 1))

@@ -95,8 +95,7 @@ share("--accept-terms", is_flag=True, help="Accept the terms of what is fetched 
 share("--seed", default=0, help="Seed of every random draw.")
 share("--seeds", type=numbers(int), help="Seeds.")
 share("--n", type=int,
-      help="Number of images. To diagnose: those that the classifier learns from; overlap and codes are of at most "
-           "4,096 of them.")
+      help="Number of images; to diagnose, those that the classifier learns from.")
 share("--workers", type=int, show_default="one per core", help="Number of worker processes.")
 share("--where", multiple=True, metavar="FACTOR=VALUES",
       type=assignment("shape=square", lambda text: tuple(map(str.strip, text.split(",")))),

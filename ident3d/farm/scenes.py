@@ -195,8 +195,9 @@ def _ending(done: "subprocess.CompletedProcess[str]") -> str:
 
     if "Timeout (" in done.stderr:
         # What Python was doing when the time was over, the innermost call first.
-        at = re.search(rf'File "{SCENE_FILE}", line (\d+) in (\w+)', done.stderr)
-        what = f"`{at[2]}` is still in line {at[1]}" if at else "Blender is still at work"
+        at = re.search(rf'File "{SCENE_FILE}", line (\d+) in (\S+)', done.stderr)
+        where = "its file" if at and at[2] == "<module>" else f"`{at[2]}`" if at else ""
+        what = f"{where} is still in line {at[1]}" if at else "Blender is still at work"
         return f"{what} after {STEP_SECONDS:g} s, where a build, a pose or a small image takes seconds"
     *_, said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
     return said

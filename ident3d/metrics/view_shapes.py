@@ -51,8 +51,8 @@ def conditional_shape(codes: ArrayLike) -> ConditionalShape:
 
     The BIC alone says two for any sample that is not normal, of however many peaks. The bound is .34 for 300 views, and
     .6 for very many, which is the dip that two components make of a uniform sample. Of uniform, exponential, Laplace,
-    log-normal and Student t samples less than 3 % are taken for two peaks from 40 views on, and less than 1 % from 100
-    on. Two equal peaks 4 standard deviations apart are found in 80 % of samples of 300 views, 5 apart in all.
+    log-normal and Student t samples about 3 % are taken for two peaks at 40 views, 1.5 % at 100, and less than 1 % from
+    300 on. Two equal peaks 4 standard deviations apart are found in 80 % of samples of 300 views, 5 apart in all.
 
     Convention: the paper shows histograms alone; both figures are ours.
 

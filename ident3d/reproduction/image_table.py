@@ -14,7 +14,7 @@ NOT_COMPARED: Final = ("seed", "size", "dtype", "compile", "sync_bn", "chunk", "
 def image_grids(experiment: Experiment, profile: str, results: Sequence[Result]) -> list[Grid]:
     """Return what each row is, where its Λ̂ ended, and the settings that are not the paper's, as far as there are any.
 
-    The losses of other rows have no Λ̂.
+    Other rows have a loss without Λ̂, or were run before it was recorded.
     """
     grids = [
         Grid("Rows", ("row", "its own settings"), own_settings(experiment, results)),
@@ -27,12 +27,12 @@ def image_grids(experiment: Experiment, profile: str, results: Sequence[Result])
 
 
 def own_settings(experiment: Experiment, results: Sequence[Result]) -> list[list[str]]:
-    """Return a line for each row that has results: in what it differs from the others."""
-    found = {result.row for result in results}
+    """Return a line for each row that has results: in what it differs from the others, as it was run."""
+    had = {result.row: result.facts.get("settings", {}) for result in results}
     return [
-        [row.name, ", ".join(f"{name} {shown(value)}" for name, value in row.change.items())]
+        [row.name, ", ".join(f"{name} {shown(had[row.name].get(name, value))}" for name, value in row.change.items())]
         for row in experiment.rows
-        if row.name in found and row.change
+        if row.name in had and row.change
     ]
 
 

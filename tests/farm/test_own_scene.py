@@ -241,6 +241,9 @@ def test_a_factor_without_effect_is_refused_and_one_with_a_rare_effect_is_not(tm
     # In one image of 200.
     rare = '        bpy.context.object.location.y = values["y"] if values["x"] > 0.99 else 0\n'
     assert try_scene("Plain", two + rare).factors.names == ("x", "y")
+    # The same at both ends of the range and in its middle.
+    again = '        bpy.context.object.location.y = abs(values["y"]) % 1\n'
+    assert try_scene("Plain", two + again).factors.names == ("x", "y")
     with pytest.raises(UserError, match="y has no effect on the image") as caught:
         try_scene("Plain", two)
     assert "\n" not in str(caught.value)
@@ -257,6 +260,9 @@ def test_a_pose_that_does_not_return_is_one_sentence(tmp_path: Path, monkeypatch
     monkeypatch.setattr(scenes, "STEP_SECONDS", 6)
     (tmp_path / "mine.py").write_text(PLAIN + '        while values["x"] == 1: pass\n')
     with pytest.raises(UserError, match=r"mine\.py:Plain cannot be loaded: `pose` is still in line 13 after 6 s"):
+        load_scene(f"{tmp_path / 'mine.py'}:Plain")
+    (tmp_path / "mine.py").write_text(PLAIN + "while True: pass\n")
+    with pytest.raises(UserError, match="its file is still in line 13 after 6 s"):
         load_scene(f"{tmp_path / 'mine.py'}:Plain")
 
 

@@ -36,7 +36,7 @@ def split_for(
     seed: int,
 ) -> Split:
     """Return all numbers to learn from and those of the test set, given or found, or else a fifth held out of them."""
-    path = beside(folder, description) if test is None else local_copy(test)
+    path = find_test_set(folder, description, images, width) if test is None else local_copy(test)
     if path is None:
         count = round((1 - HELD_OUT) * len(numbers))
         return Split(numbers[:count], images, numbers[count:][:MOST], None)
@@ -53,10 +53,17 @@ def split_for(
     return Split(numbers, others, held_out, path)
 
 
-def beside(folder: Path, description: Description) -> Path | None:
-    """Return the matching test set beside a folder, unless it is the folder itself or holds its images."""
+def find_test_set(folder: Path, description: Description, images: ImageDataset, width: int) -> Path | None:
+    """Return the matching test set beside a folder, unless it is the folder itself, holds its images or does not fit.
+
+    Of images without latents and classes nothing says that others belong to them.
+    """
+    if not images.names and not images.factors.classes:
+        return None
     found = matching_test_set(description.settings, (folder.resolve().parent,))
     if found is None or found.resolve() == folder.resolve():
         return None
     other = read_finished(found)
-    return None if other.n < FEWEST or is_trained_on(description.settings, other) else found
+    channels = other.settings.get("channels", 3)
+    fits = other.n >= FEWEST and channels == images.shape[2] and other.settings["size"] >= width
+    return found if fits and not is_trained_on(description.settings, other) else None

@@ -6,8 +6,8 @@ results/.
     command                               cost               expected table
     ident3d reproduce aninfonce-fig2      33 CPU minutes     results/aninfonce-fig2-mini
     ident3d reproduce aninfonce-linear    14 CPU minutes     results/aninfonce-linear-mini
-    ident3d reproduce hard-negatives      20 minutes, reckoned
-    ident3d reproduce ensemble            20 minutes, reckoned
+    ident3d reproduce hard-negatives      16 CPU minutes     results/hard-negatives-mini
+    ident3d reproduce ensemble            18 CPU minutes     results/ensemble-mini
     ident3d reproduce dimension-batch     an hour, reckoned
 
 `--profile paper` has never been run here.

@@ -88,7 +88,8 @@ CIFAR: Final = _readout(
     },
     notes=f"{UNSAID} Mini trains for 12 epochs and the paper for 1,000, and its features are those behind 256 units, "
     "not those of a ResNet's last convolutions: the order of rows is to be compared, and no single figure. On a sphere "
-    "AnInfoNCE with the same Λ̂ in all codes is InfoNCE with τ = 1/Λ̂. It starts at .69, and its usual rate moves it "
+    "AnInfoNCE with the same Λ̂ in all codes is InfoNCE with τ = 1/Λ̂, but for its second views' negatives. It starts at "
+    ".69, and its usual rate moves it "
     "little in mini: aninfonce-fast is ours, with a hundred times that rate, and infonce-cold is InfoNCE at the mean Λ̂ "
     "that it ends at. untrained is after one step. With 10,000 test images a share has a standard error of .005.",
 )  # fmt: skip

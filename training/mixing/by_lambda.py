@@ -38,7 +38,7 @@ def r2_of_halves(lambdas: Sequence[Sequence[float]], per_latent: Float64) -> dic
 def as_lambda(loss: str | None, tau: float) -> float:
     """Return what the diagonal that a loss learns is multiplied with to stand beside Λ.
 
-    TriCL's similarity is ⟨s u, v⟩/τ, so that s/τ stands where AnInfoNCE has Λ̂.
+    TriCL's similarity is ⟨s u, v⟩/τ, so that s/τ stands where AnInfoNCE has Λ̂; as released, for first views alone.
     """
     return 1 / tau if loss in TRICL else 1.0
 

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,12 +23,15 @@ from ident3d.training.views.choice import NOTHING
 SIDE = 16
 
 
-def noise(path: Path, channels: int, n: int = 160, seed: int = 0, split: str = "train") -> Path:
+def noise(
+    path: Path, channels: int, n: int = 160, seed: int = 0, split: str = "train", names: tuple[str, ...] = ()
+) -> Path:
     """Images of noise, each about a level of its own: a blur is easily seen, and moves no level."""
     rng = np.random.default_rng(seed)
     levels = rng.uniform(60, 190, (n, 1, 1, channels))
     images = np.clip(levels + rng.normal(0, 25, (n, SIDE, SIDE, channels)), 0, 255).astype(np.uint8)
-    from_arrays(images, None, path, split=split, workers=1, show_progress=False)
+    given: dict[str, Any] = {"classes": np.arange(n) % len(names), "class_names": names} if names else {}
+    from_arrays(images, None, path, split=split, workers=1, show_progress=False, **given)
     return path
 
 
@@ -77,7 +81,10 @@ def test_codes_may_be_those_of_a_run(folders: dict[str, Path], tmp_path: Path) -
 def test_the_classifier_is_scored_on_the_test_set_beside_the_images_or_on_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train_set, test_set = noise(tmp_path / "own" / "train", 1, 100), noise(tmp_path / "own" / "test", 1, 60, 1, "test")
+    train_set = noise(tmp_path / "own" / "train", 1, 100, names=("a", "b"))
+    test_set = noise(tmp_path / "own" / "test", 1, 60, 1, "test", names=("a", "b"))
+    # Another's, of the same world: nothing says that these belong together, or they do not fit.
+    strangers = {1: noise(tmp_path / "grey", 1, 40), 3: noise(tmp_path / "colour", 3, 60, 1, "test")}
     other = noise(tmp_path / "other", 1, 30, 2)
     # However many images the classifier learns from, pixels of a bounded number are held.
     monkeypatch.setattr("ident3d.training.diagnostics.diagnosis.OVERLAPPED", 64)
@@ -87,6 +94,7 @@ def test_the_classifier_is_scored_on_the_test_set_beside_the_images_or_on_anothe
     assert len(found.domain.plain) == len(found.domain.augmented) == 60
     assert {batch: len(each.other) for batch, each in found.overlaps.items()} == {64: 64}
     assert str(test_set) in found.table()
+    assert diagnose(strangers[1], "blur", **options).test is None
     # A test set has none beside it but itself.
     found = diagnose(test_set, "blur", **options)
     assert (found.fitted, found.held_out, found.test) == (48, 12, None)

@@ -118,6 +118,8 @@ def render_shard(
         try:
             images[i] = render(scene_latents[i], seed=seed, class_name=class_of(draws, i))
         except UserError as error:
+            # The pose may have set half of it, which the next shard must not find: its studio is built anew.
+            _warm.built_for = None
             said = said_latents(settings, scene_latents[i])
             raise ImageFailed(f"image {job.first + i} ({said}): {error}") from error
         on_image(i + 1)

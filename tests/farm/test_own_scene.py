@@ -186,7 +186,8 @@ def test_a_scene_that_raises_in_a_worker_fails_one_shard_and_names_image_and_lin
     world = load_scene(f"{tmp_path / 'mine.py'}:Plain")
     # a row that the file is not tried with
     x = world.to_scene(draw(world, seed=0, split="train", start=3, count=1).raw)[0, 0]
-    text = PLAIN + f'        if values["x"] == {float(x)}: 1 / 0\n'
+    # What it leaves behind must not reach the shards after it.
+    text = PLAIN + f'        if values["x"] == {float(x)}: bpy.context.object.location.z = float("nan"); 1 / 0\n'
     (tmp_path / "mine.py").write_text(text)
     words = ["--scene", f"{tmp_path / 'mine.py'}:Plain", "--size", "16", "--quality", "draft", "--workers", "1"]
     error = run("render", *words, "--n", "8", "--shard-size", "2", "--out", str(tmp_path / "data"), code=1)

@@ -93,7 +93,9 @@ def test_the_table_names_one_command_that_makes_it_and_is_a_table_in_markdown(tm
     command = "ident3d reproduce table4 --profile tiny --rows supervised,identity --seeds 0,1"
     assert f"by `{command}`" in markdown
     assert json.loads((folder / "table.json").read_text())["command"] == command
-    lines = [line for line in markdown.splitlines() if line.startswith("|")]
+    table, rest = markdown.split("## Rows")
+    assert "| supervised |" in " ".join(rest.split())
+    lines = [line for line in table.splitlines() if line.startswith("|")]
     assert len(lines) == 4
     assert {line.count("|") for line in lines} == {lines[1].count("|")}
     assert "Computed by " in markdown

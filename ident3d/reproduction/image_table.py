@@ -1,22 +1,32 @@
-"""What the table of an experiment on images has besides its rows: in what its rows differ from the paper's."""
+"""What the table of an experiment on images has besides its rows: their order and settings beside the paper's."""
 
 from collections.abc import Sequence
+from statistics import mean
 from typing import Any, Final
+
+from scipy.stats import spearmanr
 
 from ident3d.reproduction.cells import Result
 from ident3d.reproduction.mixing_table import Grid
 from ident3d.training.experiments.experiment import Experiment, ImageVariant, Variant
+from ident3d.training.report.tables import PERCENT
 
 # What the images and the seed decide, and what cannot change a figure of the paper's.
 NOT_COMPARED: Final = ("seed", "size", "dtype", "compile", "sync_bn", "chunk", "search")
+# Fewer figures have no order worth the name: three of them agree by chance once in six times.
+LEAST: Final = 4
+
+Cells = dict[tuple[str, str], tuple[float, float]]  # row, column → the paper's figure and ours
 
 
 def image_grids(experiment: Experiment, profile: str, results: Sequence[Result]) -> list[Grid]:
-    """Return what each row is, where its Λ̂ ended, and the settings that are not the paper's, as far as there are any.
+    """Return the order of the figures, what each row is, where its Λ̂ ended, and the settings that are not the paper's.
 
     Other rows have a loss without Λ̂, or were run before it was recorded.
     """
+    by_variant = {name: [r for r in results if r.variant == name] for name in dict.fromkeys(r.variant for r in results)}
     grids = [
+        *(order_grid(experiment, name, own) for name, own in by_variant.items() if experiment.ordered),
         Grid("Rows", ("row", "its own settings"), own_settings(experiment, results)),
         Grid("Λ̂ at the end", ("row", "seed", "least", "most"), learnt_ranges(results)),
     ]
@@ -24,6 +34,49 @@ def image_grids(experiment: Experiment, profile: str, results: Sequence[Result])
         rows = [line for variant in experiment.profiles[profile] for line in changed(experiment, variant, results)]
         grids.append(Grid("Settings", ("variant", "setting", "paper", "here"), rows))
     return [grid for grid in grids if grid.rows]
+
+
+def order_grid(experiment: Experiment, variant: str, results: Sequence[Result]) -> Grid:
+    """Return a table of Spearman's ρ between the paper's figures and ours.
+
+    ρ = corr(rank(paper), rank(ours)), with midranks of equal figures: over all cells, over the rows in each column, and
+    over the columns in each row.
+    """
+    cells = compared(experiment, results)
+    rows, columns = [row.name for row in experiment.rows], experiment.columns
+    parts = {
+        "all cells": cells,
+        **{
+            f"{column}, over rows": {key: pair for key, pair in cells.items() if key[1] == column} for column in columns
+        },
+        **{f"{row}, over columns": {key: two for key, two in cells.items() if key[0] == row} for row in rows},
+    }
+    lines = [[name, str(len(part)), f"{rank_correlation(part):.2f}"] for name, part in parts.items() if ranked(part)]
+    return Grid(f"{variant}: order beside the paper's", ("figures", "number", "Spearman's ρ"), lines)
+
+
+def compared(experiment: Experiment, results: Sequence[Result]) -> Cells:
+    """Return the paper's figure and our mean over seeds, as shares of 1, of each cell that has both."""
+    cells = {}
+    for row in experiment.rows:
+        own = [result for result in results if result.row == row.name]
+        for column, (theirs, _) in row.paper.items():
+            figures = [result.figures.get(column) for result in own]
+            found = [value for value in figures if value is not None]
+            if found:
+                cells[row.name, column] = (theirs / PERCENT, mean(found))
+    return cells
+
+
+def ranked(cells: Cells) -> bool:
+    """Return whether there are figures enough, and on both sides ones that differ."""
+    return len(cells) >= LEAST and all(len(set(side)) > 1 for side in zip(*cells.values(), strict=True))
+
+
+def rank_correlation(cells: Cells) -> float:
+    """Return Spearman's ρ of the paper's figures and ours."""
+    theirs, ours = zip(*cells.values(), strict=True)
+    return float(spearmanr(theirs, ours).statistic)
 
 
 def own_settings(experiment: Experiment, results: Sequence[Result]) -> list[list[str]]:

@@ -106,9 +106,10 @@ class Experiment:
     """A table of a paper: its columns, its rows, and profiles → the variants that it is run on.
 
     The kind says what the rows are trained on. On images, `scores` says which score a column shows, and of which
-    latents it is the mean (none named: the score itself). With a `protocol`, rows are scored by it, on the images that
-    they were trained on. With a `readout`, rows are scored by what a linear classifier knows of the class and of these
-    single augmentations. `further` are tables below the first, title → columns. `notes` stand below the table. `seeds`
+    latents it is the mean (none named: the score itself). With a `protocol`, rows are scored by it, on the images
+    that they were trained on. With a `readout`, rows are scored by what a linear classifier knows of the class and
+    of these single augmentations. `further` are tables below the first, title → columns. `notes` stand below the
+    table. With `ordered`, a table of rank correlations says how far its figures stand in the paper's order. `seeds`
     are those that are run if none are named, `file` is the TOML file that a user's own table was read from.
     """
 
@@ -124,6 +125,7 @@ class Experiment:
     further: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: str = ""
     plots: tuple[Plot, ...] = ()
+    ordered: bool = False
     seeds: tuple[int, ...] = (0,)
     file: str = ""
 

@@ -70,6 +70,7 @@ CAUSAL3DIDENT: Final = Experiment(
         _augmented("da-rotation+colour", "rotation+colour", 0.59, 0.58, 0.21, 0.12, 0.01, 0.01, 0.33),
         _redrawn("lt-rotations+hues", ("rotations", "hues"), 1, 0.57, 0.91, 0.30, 0, 0, 0.28),
     ),
+    ordered=True,
     profiles={
         "paper": (CAUSAL,),
         "mini": (replace(CAUSAL, settings=MINI, size=64, train=14_000, test=4_200),),

@@ -52,10 +52,10 @@ def fetch(
     from ident3d.downloads.fetch import fetch, needs_terms, terms_of
 
     # The terms are asked for once, before anything is fetched.
-    asks = source is None and not accept_terms and needs_terms(name, out, root)
-    if asks:
+    if source is None and needs_terms(name, out, root):
+        # Also if they are accepted unread, so that a log shows what was.
         click.echo(terms_of(name), err=True)
-        accept_terms = confirmed("Do you accept these terms?")
+        accept_terms = accept_terms or confirmed("Do you accept these terms?")
     with interruptible(KEPT):
         # A bar would stand between the lines of --json if both go to one file.
         made = fetch(

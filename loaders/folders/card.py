@@ -203,7 +203,7 @@ def factor_facts(settings: dict[str, Any], world: Factors) -> list[tuple[str, st
     origin = settings.get("origin", {})
     return [
         ("name", origin.get("name", NOT_SAID)),
-        ("source", source_of_latents(settings["source"])),
+        ("source", source_of_images(settings["source"], origin)),
         *([("classes", ", ".join(world.classes))] if world.classes else []),
         ("licence", origin.get("licence", NOT_SAID)),
     ]
@@ -234,6 +234,12 @@ def size_in_words(description: Description) -> str:
     """Return the size of the images in words."""
     grey = " in grey" if description.channels == 1 else ""
     return f"{description.size}×{description.size} pixels{grey}"
+
+
+def source_of_images(source: dict[str, Any], origin: dict[str, Any]) -> str:
+    """Return where images with declared factors come from: of arrays, what is said of them, if anything is."""
+    said = origin.get("source", NOT_SAID) if source.get("layout") == ARRAYS else NOT_SAID
+    return source_of_latents(source if said == NOT_SAID else source | {"from": said})
 
 
 def source_of_latents(source: dict[str, Any]) -> str:

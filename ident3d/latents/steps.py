@@ -92,11 +92,10 @@ def _coordinatewise(conditional: c.Coordinatewise, z: Float64, u: Float64, range
     family, space = conditional.family, conditional.space
     name = FAMILY[type(family)]
     p = family.p if isinstance(family, GeneralizedNormal) else 0.0
-    out = z.copy()
-    for k, scale in enumerate(conditional.scale):
-        # A scale of 0 marks a coordinate that stays.
-        if scale:
-            out[:, k] = around(space, name, p, z[:, k], scale, u[:, k], ranges[k])
+    out, scale = z.copy(), np.array(conditional.scale)
+    # A scale of 0 marks a coordinate that stays. The others are drawn at once: a long sequence has one row a frame.
+    moves = scale > 0
+    out[:, moves] = around(space, name, p, z[:, moves], scale[moves], u[:, moves], ranges[moves])
     return unit(out) if isinstance(space, Sphere) else out
 
 
@@ -105,13 +104,16 @@ def around(
     family: str,
     p: float,
     centre: Float64,
-    scale: float,
+    scale: float | Float64,
     u: Float64,
-    range_: Float64,
+    ranges: Float64,
 ) -> Float64:
-    """Return draws (n,) from a family around the centre: truncated to the range on a box, wrapped on a circle."""
+    """Return draws (n,) from a family around the centre: truncated to the range on a box, wrapped on a circle.
+
+    Of several coordinates, draws (n, d), with a scale (d,) and ranges (d, 2).
+    """
     if isinstance(space, Box):
-        return truncated(family, p, range_[0], range_[1], centre, np.asarray(scale), u)
+        return truncated(family, p, ranges[..., 0], ranges[..., 1], centre, np.asarray(scale), u)
     moved = centre + scale * noise(family, p, u)
     return wrapped(moved) if isinstance(space, Circle) else moved
 

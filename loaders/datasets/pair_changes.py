@@ -36,7 +36,8 @@ class Changes:
     `changed` is the share of pairs in which a factor changes, `steps` the mean difference of the numbers of its values
     (None if it is continuous), `widths` the mean |z̃ - z| of raw latents. `counts[k]` is the share of pairs in which k
     factors change, `lags[t - 1]` that of pairs t frames apart; without the rule time there are none. `asked` is the
-    mean |z̃ - z| that a folder of rendered sequences or views was asked for, of neighbouring frames or of two views.
+    mean |z̃ - z| that a folder of rendered sequences or views was asked for, of neighbouring frames or of two views,
+    and `errors` the standard error of `widths` over the different pairs that were drawn, as if they were independent.
     `blocks` says which factors views share and which are private, `correlations` how those of anchor and positive
     correlate: 1 if they are equal, near 0 if they are independent. For periodic factors it is the mean of
     cos π(z̃ - z); for categorical and constant ones it is None.
@@ -52,6 +53,7 @@ class Changes:
     counts: tuple[float, ...]
     lags: tuple[float, ...]
     asked: tuple[float, ...] = ()
+    errors: tuple[float, ...] = ()
     blocks: tuple[str, ...] = ()
     correlations: tuple[float | None, ...] = ()
 
@@ -59,7 +61,9 @@ class Changes:
         columns = zip(self.names, self.changed, self.steps, self.widths, strict=True)
         factors = [{"factor": n, "changed": c, "mean_steps": s, "mean_width": w} for n, c, s, w in columns]
         found = {"images": self.images, "pairs": self.pairs, "rule": self.rule, "factors": factors}
-        found |= {"asked_widths": dict(zip(self.names, self.asked, strict=True))} if self.asked else {}
+        if self.asked:
+            found["asked_widths"] = dict(zip(self.names, self.asked, strict=True))
+            found["standard_errors"] = dict(zip(self.names, self.errors, strict=True))
         if self.blocks:
             found["blocks"] = dict(zip(self.names, self.blocks, strict=True))
             found["correlations"] = dict(zip(self.names, self.correlations, strict=True))
@@ -75,8 +79,8 @@ class Changes:
             head: tuple[str, ...] = ("factor", "changes in", "mean steps", "mean |z̃-z|")
             if self.asked:
                 head = (*head, "asked", "ratio")
-                both = zip(rows, self.asked, self.widths, strict=True)
-                rows = [(*row, f"{a:.4f}", f"{w / a:.2f}" if a else "-") for row, a, w in both]
+                both = zip(rows, self.asked, self.widths, self.errors, strict=True)
+                rows = [(*row, f"{a:.4f}", f"{w / a:.2f} ± {e / a:.2f}" if a else "-") for row, a, w, e in both]
             if self.blocks:
                 head = (*head, "correlation", "block")
                 known = ["-" if r is None else f"{r:.3f}" for r in self.correlations]
@@ -120,7 +124,9 @@ def pair_changes(pairs: PairDataset, count: int = 20_000) -> Changes:
     drawn = sampler.pairs(np.arange(count))
     z, z_tilde = (sampler.latents[index].astype(np.float64) for index in (drawn.anchor, drawn.positive))
     different, d = z != z_tilde, len(world.names)
-    widths = distance(world.space, z_tilde, z).mean(axis=0).tolist() if d else []
+    moved = distance(world.space, z_tilde, z) if d else np.empty((count, 0))
+    # A pair that is drawn again, or the other way round, says nothing new.
+    pairs_drawn = np.unique(np.sort(np.stack([drawn.anchor, drawn.positive], axis=1), axis=1), axis=0)
     steps: list[float | None] = [None] * d
     if isinstance(world, Factors):
         for k, factor in enumerate(world.factors):
@@ -142,10 +148,11 @@ def pair_changes(pairs: PairDataset, count: int = 20_000) -> Changes:
         names=world.names,
         changed=tuple(different.mean(axis=0).tolist()),
         steps=tuple(steps),
-        widths=tuple(widths),
+        widths=tuple(moved.mean(axis=0).tolist()),
         counts=tuple(counts.tolist()),
         lags=tuple(lags.tolist()),
         asked=tuple(asked),
+        errors=tuple((moved.std(axis=0) / np.sqrt(len(pairs_drawn))).tolist()),
         blocks=blocks,
         correlations=correlations,
     )

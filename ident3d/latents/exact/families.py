@@ -22,7 +22,7 @@ TAIL: Final = 40.0
 POWERS: Final = (1.0, 100.0)
 
 
-def truncated_normal(low: float, high: float, mean: Float64, sd: Float64, u: Float64) -> Float64:
+def truncated_normal(low: float | Float64, high: float | Float64, mean: Float64, sd: Float64, u: Float64) -> Float64:
     """Return μ + sd Φ⁻¹(Φ(a) + u (Φ(b) - Φ(a))), a and b the range; mirrored if the range is in the upper tail."""
     a, b = (low - mean) / sd, (high - mean) / sd
     # In the upper tail Φ is 1 up to a few last digits; in the lower one it keeps all of them.
@@ -35,7 +35,9 @@ def truncated_normal(low: float, high: float, mean: Float64, sd: Float64, u: Flo
     return value
 
 
-def truncated_laplace(low: float, high: float, mean: Float64, scale: Float64, u: Float64) -> Float64:
+def truncated_laplace(
+    low: float | Float64, high: float | Float64, mean: Float64, scale: Float64, u: Float64
+) -> Float64:
     """Return the same with F(t) = eᵗ/2 below 0 and 1 - e⁻ᵗ/2 above, t in units of the scale."""
     a, b = (low - mean) / scale, (high - mean) / scale
     mirrored = a + b > 0
@@ -56,7 +58,9 @@ def laplace_quantile(p: Float64) -> Float64:
     return np.where(p < 0.5, tail, -tail)
 
 
-def truncated_window(low: float, high: float, centre: Float64, half: Float64, u: Float64) -> Float64:
+def truncated_window(
+    low: float | Float64, high: float | Float64, centre: Float64, half: Float64, u: Float64
+) -> Float64:
     """Return a uniform draw between centre - half and centre + half, as far as they lie in the range."""
     first, last = np.clip(centre - half, low, high), np.clip(centre + half, low, high)
     return np.asarray(first + u * (last - first))
@@ -120,14 +124,18 @@ def angle_table(dim: int, kappa: float) -> Table:
     return table_of(theta, density / density.max())
 
 
-def truncated_power(p: float, low: float, high: float, centre: Float64, scale: Float64, u: Float64) -> Float64:
+def truncated_power(
+    p: float, low: float | Float64, high: float | Float64, centre: Float64, scale: Float64, u: Float64
+) -> Float64:
     """Return a draw from exp(-(|x - centre|/scale)^p) on the range."""
     table = power_table(p)
     lower, upper = (table.mass((end - centre) / scale) for end in (low, high))
     return np.clip(centre + scale * table.quantile(lower + u * (upper - lower)), low, high)
 
 
-def truncated(family: str, p: float, low: float, high: float, centre: Float64, scale: Float64, u: Float64) -> Float64:
+def truncated(
+    family: str, p: float, low: float | Float64, high: float | Float64, centre: Float64, scale: Float64, u: Float64
+) -> Float64:
     """Return a draw from a family around a centre, truncated to [low, high]."""
     match family:
         case "normal":

@@ -13,10 +13,11 @@ from ident3d.errors import UserError, check_known
 _BEGINNINGS: Final = (b"BLENDER", b"\x28\xb5\x2f\xfd", b"\x1f\x8b")
 
 
-def open_blend(content: bytes, scene_name: str = "") -> None:
+def open_blend(content: bytes, scene_name: str = "") -> list[str]:
     """Put the scene of a .blend in place of the current, empty one, without running anything, and check it.
 
-    It must have all that it shows in itself: a worker elsewhere has no other file of the user's.
+    Return what drivers in Python set, which do not run. The .blend must have all that it shows in itself: a worker
+    elsewhere has no other file of the user's.
     """
     if not content.startswith(_BEGINNINGS):
         raise UserError("The file is not a .blend.")
@@ -29,12 +30,13 @@ def open_blend(content: bytes, scene_name: str = "") -> None:
         path.write_bytes(content)
         scene = append_all(path, scene_name)
     # Until here nothing was evaluated. Blender would evaluate the drivers of a file that it opens, with some care.
-    disarm()
+    taken_out = disarm()
     window: Any = bpy.context.window
     window.scene = scene
     bpy.data.scenes.remove(empty)
     refuse_files_outside(path)
     make_plain()
+    return taken_out
 
 
 def append_all(path: Path, scene_name: str) -> Any:
@@ -59,8 +61,12 @@ def append_all(path: Path, scene_name: str) -> Any:
     return scene
 
 
-def disarm() -> None:
-    """Remove all from the open .blend that could run: besides not being allowed to, it is not there any more."""
+def disarm() -> list[str]:
+    """Remove all from the open .blend that could run: besides not being allowed to, it is not there any more.
+
+    Return what the removed drivers set, by the names of their data-blocks.
+    """
+    taken_out = []
     for text in list(bpy.data.texts):
         bpy.data.texts.remove(text)
     for block in list(blocks()):
@@ -68,6 +74,7 @@ def disarm() -> None:
         for curve in list(moving.drivers) if moving else ():
             # Blender itself calculates plain arithmetic, without Python.
             if curve.driver.type == "SCRIPTED" and not curve.driver.is_simple_expression:
+                taken_out.append(f"{curve.data_path} of {block.name}")
                 moving.drivers.remove(curve)
         for node in [node for node in getattr(block, "nodes", ()) if node.bl_idname == "ShaderNodeScript"]:
             block.nodes.remove(node)
@@ -81,6 +88,7 @@ def disarm() -> None:
         scene.render.use_freestyle = False
         # Shaders that are programs run with Open Shading Language alone. An animation could set it again.
         scene.cycles.shading_system = False
+    return taken_out
 
 
 def blocks() -> Iterator[Any]:

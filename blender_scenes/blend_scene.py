@@ -26,10 +26,11 @@ class BlendScene(Scene):
         self.content = content
         self.file: FactorsFile = read_factors(text)
         self.factors = tuple(mapped.factor for mapped in self.file.factors)
+        self.undriven: list[str] = []
 
     def build(self) -> None:
         """Open the .blend, and check that all that the factors file names is there."""
-        open_blend(self.content, self.file.scene)
+        self.undriven = open_blend(self.content, self.file.scene)
         scene: Any = current_scene()
         if self.file.camera:
             scene.camera = named("cameras", self.file.camera)

@@ -37,7 +37,8 @@ def blamed(name: str, module: str = SCENE_MODULE) -> Iterator[None]:
             raise
         said, *_ = str(error.args[0] if isinstance(error, SyntaxError) else error).splitlines() or [""]
         where = f" in line {lines[-1]}" if lines else ""
-        raise UserError(f"The scene {name} raised {type(error).__name__}{where}: {said}.") from error
+        said = f": {said}" if said else ""
+        raise UserError(f"The scene {name} raised {type(error).__name__}{where}{said}.") from error
 
 
 def own_scene(name: str, text: str) -> Scene:

@@ -43,11 +43,15 @@ TRIED = 8
 
 
 class Trial(NamedTuple):
-    """What a trial found: factors, the cameras that views may be seen from, and a sentence on what leaves the frame."""
+    """What a trial found: factors, the cameras that views may be seen from, and sentences on two things.
+
+    `leaving` says what leaves the frame, `undriven` which drivers of a .blend do not run.
+    """
 
     factors: Factors
     cameras: tuple[str, ...]
     leaving: str
+    undriven: str
 
 
 def try_scene(
@@ -110,7 +114,17 @@ def try_scene(
         with Studio(built(), size=LARGE, quality="draft") as studio:
             idle = without_effect(studio, factors, rare_rows(factors), idle, start_step, everywhere=False)
         check_effects(idle, blend)
-    return Trial(factors, cameras, sentence(found))
+    return Trial(factors, cameras, sentence(found), undriven(scene))
+
+
+def undriven(scene: Scene) -> str:
+    """Return a sentence on the drivers in Python of a .blend, which were taken out; nothing if it has none."""
+    found = scene.undriven if isinstance(scene, BlendScene) else []
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    has = "have drivers" if more else "has a driver"
+    return (
+        f"{found[0]}{more} {has} in Python, which no code here runs: what is set there stays as saved." if found else ""
+    )
 
 
 def check_stage(name: str, scene: Scene, *, is_blend: bool) -> None:
@@ -162,7 +176,11 @@ def scene_from(name: str, text: str, blend: bytes | None) -> Scene:
 def check_effects(idle: Sequence[str], blend: bytes | None) -> None:
     """Raise UserError for a factor without effect, of which there are these."""
     if idle:
-        why = "something else in the .blend has the last word" if blend else "`pose` does nothing with it"
+        why = (
+            "another factor, or something else in the .blend, has the last word"
+            if blend
+            else "`pose` does nothing with it"
+        )
         raise UserError(
             f"{idle[0]} has no effect on the image, wherever the others were tried: what it sets is hidden or out of "
             f"frame, or {why}; a hidden cause needs a --graph in which others depend on it."
@@ -198,7 +216,11 @@ def main() -> None:
         shapes = read_meshes(given.get("meshes", {}))
         told = {name: given[name] for name in ("held", "graph", "hidden")}
         found = try_scene(given["name"], given["text"], blend, shapes, **told, start_step=limit)
-        answer = found.factors.as_dict() | {"cameras": list(found.cameras), "leaving": found.leaving}
+        answer = found.factors.as_dict() | {
+            "cameras": list(found.cameras),
+            "leaving": found.leaving,
+            "undriven": found.undriven,
+        }
     except UserError as error:
         answer = {"error": str(error)}
     except Exception as error:

@@ -62,7 +62,8 @@ def evaluate(
             other = "protocol" if protocol else {"count": "n"}.get(useless[0], useless[0]).replace("_", "-")
             raise UserError(f"--{other} does not go with --readout.")
         own = {name: given[name] for name in ("encoder", "device", "seed", "root")}
-        show(read_out(run, data, None if readout == "all" else readout, **own), as_json)
+        read = read_out(run, data, None if readout == "all" else readout, **own)
+        show(read, as_json, f"{read.table()}\n\nReport: {write_report(run)}")
         return
     if protocol is not None:
         # A protocol has its own sample counts, and images that the run was trained on are what it asks for.

@@ -1,13 +1,16 @@
 """``ident3d import``."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ident3d.commands.options import Sectioned, option, options, print_warnings, show
 from ident3d.commands.parameters import FILE, FOLDER, assignment, names
 from ident3d.errors import UserError
+
+if TYPE_CHECKING:
+    from ident3d.latents.factors import Factors
 
 NO_LATENTS = "none"
 
@@ -80,7 +83,7 @@ def import_(
       ident3d import kitti-masks data/kitti --from kitti_peds_v2.pickle
       ident3d import kitti-masks data/kitti --from KITTI-MOTS --from MOTSChallenge
       ident3d import --folder imagenet/train data/imagenet/train --size 224
-      ident3d import --folder imagenet/val data/imagenet/test --split test
+      ident3d import --folder imagenet/val data/imagenet/test --split test --like data/imagenet/train
     """
     own = {name: given.pop(name) for name in ("names", "kinds", "like", "class_file", "column", "unit")}
     own["images_per_chunk"] = given.pop("images_per_chunk")
@@ -102,7 +105,10 @@ def import_(
     elif folder:
         from ident3d.loaders.layouts.image_folder import SIDE, from_image_folder
 
+        like = own.pop("like")
         refuse(own, "--arrays")
+        if like:
+            given["class_names"] = declared_by(like).classes
         split = given.pop("split") or "train"
         chosen = {name: value for name, value in given.items() if value is not None}
         result = from_image_folder(folder, size=SIDE if size is None else size, split=split, **chosen)
@@ -121,22 +127,28 @@ def refuse(given: dict[str, Any], option: str) -> None:
         raise UserError(f"--{useless[0].replace('_', '-')} belongs to {option}.")
 
 
+def declared_by(like: Path) -> "Factors":
+    """Return the factors and classes of a dataset; raise UserError if it shows a scene."""
+    from ident3d.latents.factors import Factors
+    from ident3d.loaders.format.description import read_description
+
+    declared = read_description(like).settings["world"]
+    if "scene" in declared:
+        raise UserError(f"{like} shows a scene; --like takes a dataset that was made of arrays or pictures.")
+    return Factors.from_dict(declared)
+
+
 def from_files(
     arrays: tuple[Path, Path], *, like: Path | None, class_file: Path | None, column: tuple[tuple[str, Path], ...],
     split: str | None, workers: int | None, **given: Any,
 ) -> Any:  # fmt: skip
     """Call from_arrays with what the files hold."""
-    from ident3d.latents.factors import Factors
-    from ident3d.loaders.format.description import read_description
     from ident3d.loaders.format.latents_source import read_npy
     from ident3d.loaders.layouts.arrays import from_arrays
     from ident3d.machine import cores
 
     if like:
-        declared = read_description(like).settings["world"]
-        if "scene" in declared:
-            raise UserError(f"{like} shows a scene; --like takes a dataset that was made of arrays.")
-        given["factors"] = Factors.from_dict(declared)
+        given["factors"] = declared_by(like)
     images, latents = arrays
     # Images are mapped, not read: there may be more of them than memory.
     return from_arrays(

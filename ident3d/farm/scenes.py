@@ -50,6 +50,8 @@ class OwnScene(Factors):
     cameras: tuple[str, ...] = ()
     # A sentence on objects in focus that leave the frame, for who renders; empty if none does.
     leaving: str = field(default="", repr=False, compare=False)
+    # The same on what a .blend would set by code.
+    undriven: str = field(default="", repr=False, compare=False)
 
 
 def load_scene(
@@ -186,7 +188,9 @@ def _tried(path: str, shown: str, given: Mapping[str, Any], shapes: tuple[SceneF
     if "error" in answer:
         raise UserError(f"{shown}: {answer['error']}")
     found = Factors.from_dict(answer)
-    return OwnScene(found.factors, cameras=tuple(answer["cameras"]), leaving=answer["leaving"])
+    return OwnScene(
+        found.factors, cameras=tuple(answer["cameras"]), leaving=answer["leaving"], undriven=answer["undriven"]
+    )
 
 
 def _ending(done: "subprocess.CompletedProcess[str]") -> str:
@@ -199,7 +203,7 @@ def _ending(done: "subprocess.CompletedProcess[str]") -> str:
         where = "its file" if at and at[2] == "<module>" else f"`{at[2]}`" if at else ""
         what = f"{where} is still in line {at[1]}" if at else "Blender is still at work"
         return f"{what} after {STEP_SECONDS:g} s, where a build, a pose or a small image takes seconds"
-    *_, said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    *_, said = done.stderr.strip().splitlines() or [f"its code ended the process with exit code {done.returncode}"]
     return said
 
 

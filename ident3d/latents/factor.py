@@ -212,6 +212,6 @@ def nearest_place(known: Float64, v: Float64) -> NDArray[np.int64]:
 def check_factor_name(name: str, what: str) -> None:
     """Refuse a name that could not stand in a list, a table or an option."""
     if not (isinstance(name, str) and 0 < len(name) <= LONGEST_NAME and name.isprintable()) or set(name) & set(",=|"):
-        raise UserError(f"{name!r} is no name of a {what}: a name is at most {LONGEST_NAME} letters without , = and |.")
+        raise UserError(f"{name!r} is no {what} name: a name is at most {LONGEST_NAME} letters without , = and |.")
     if name.strip() != name or (what != "class" and name == "class"):
-        raise UserError(f"{name!r} is no name of a {what}: leave spaces at its ends away, and do not call it class.")
+        raise UserError(f"{name!r} is no {what} name: leave spaces at its ends away, and do not call it class.")

@@ -69,7 +69,7 @@ class Factors:
         for kind, names in (("factor", self.names), ("class", self.classes)):
             twice = [name for name in names if names.count(name) > 1]
             if twice:
-                raise UserError(f"There are two {kind} names {twice[0]!r}; each must have its own.")
+                raise UserError(f"The {kind} name {twice[0]!r} is given twice; each must have its own.")
         for name in self.classes:
             check_factor_name(name, "class")
         for name in self.groups:
@@ -161,7 +161,10 @@ class Factors:
     def space(self) -> Space:
         """Where the raw latents live: a box, a circle for each periodic factor, or a product of both."""
         if not self.factors:
-            raise UserError("These images have no latents, so that there is nothing to pair or to score them by.")
+            raise UserError(
+                "These images have no latents, so that there is nothing to pair or to score them by; `train DIR --cond "
+                "augment --dim 10` pairs augmented views of each image."
+            )
         runs = [(periodic, len(list(run))) for periodic, run in groupby(self.factors, is_periodic)]
         parts = tuple(Circle(count) if periodic else Box(count) for periodic, count in runs)
         return parts[0] if len(parts) == 1 else Product(parts)

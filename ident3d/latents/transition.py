@@ -190,7 +190,9 @@ def _of_matrix(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     offset = tables.get("offset", [0.0] * len(names))
     square = isinstance(rows, list) and all(isinstance(row, list) and len(row) == len(names) for row in rows)
     if not square or len(rows) != len(names) or not isinstance(offset, list) or len(offset) != len(names):
-        raise UserError(f"The matrix has {len(names)} rows of {len(names)} numbers, and `offset` as many numbers.")
+        raise UserError(
+            f"The matrix must have {len(names)} rows of {len(names)} numbers, and `offset` as many numbers."
+        )
     found = {}
     for name, row, shift in zip(names, rows, offset, strict=True):
         _number(f"offset of {name}", shift)

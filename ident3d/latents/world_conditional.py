@@ -34,7 +34,9 @@ def world_conditional(
     sets = world.groups
     content = {world.names[k] for k in world.categorical} if isinstance(world, Factors) else set[str]()
     if stays := content & set(only or ()):
-        raise UserError(f"{min(stays)} is categorical: both images of a pair have the same value.")
+        raise UserError(
+            f"{min(stays)} is categorical: both images of a pair have the same value; among frames --switch changes it."
+        )
     wanted = list(world.names) if only is None else []
     for name in only or ():
         members = sets.get(name, (name,))

@@ -180,7 +180,8 @@ def setting(name: str, value: Any, hint: Any, shown: str) -> Any:
             return value
     except (TypeError, ValueError, IndexError):
         pass
-    raise UserError(f"{shown} cannot be {value!r}.")
+    wanted = "; it is a number or a list of numbers, such as [5, 25]" if name in ("lambdas", "hard") else ""
+    raise UserError(f"{shown} cannot be {value!r}{wanted}.")
 
 
 def numbers_of(value: Any) -> tuple[float, ...]:

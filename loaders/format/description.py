@@ -198,9 +198,16 @@ def differences(ours: dict[str, Any], theirs: dict[str, Any], above: str = "") -
             if name == "quality" and a.get("name") != b.get("name"):
                 a, b = {"name": a.get("name")}, {"name": b.get("name")}
             found += differences(a, b, f"{above}{name}.")
+        elif isinstance(a, list) and isinstance(b, list) and len(a) == len(b) and all(map(is_record, a + b)):
+            for k, (x, y) in enumerate(zip(a, b, strict=True)):
+                found += differences(x, y, f"{above}{name}.{x.get('name', k)}.")
         elif a != b:
             found.append(f"{above}{name}: {shorten(a)} there, {shorten(b)} asked for")
     return found
+
+
+def is_record(value: object) -> bool:
+    return isinstance(value, dict)
 
 
 def shorten(value: object) -> str:

@@ -16,6 +16,7 @@ from ident3d.errors import UserError, check_known, os_errors
 from ident3d.latents.exact.streams import SPLITS
 from ident3d.latents.factors import Factors
 from ident3d.loaders.folders.card import ARRAYS, NOT_SAID
+from ident3d.loaders.folders.folder import is_dataset
 from ident3d.loaders.folders.lifecycle import Job
 from ident3d.loaders.folders.make import make_shards
 from ident3d.loaders.format.description import LARGEST_SIDE
@@ -27,11 +28,14 @@ from ident3d.loaders.stores.lease import lease
 from ident3d.loaders.stores.store import local_folder
 from ident3d.loaders.stores.tar_members import checked_size
 from ident3d.machine import cores
+from ident3d.progress import progress_bar
 
 ENDINGS: Final = (".jpeg", ".jpg", ".png")
 FORMATS: Final = ("JPEG", "PNG")
 # Pillow's names of pixels with at most 8 bits a channel.
 MODES: Final = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
+# With fewer pictures the look at their headers takes no time.
+SHOWN_FROM: Final = 10_000
 # The usual side of ImageNet's pictures, cut out of the middle.
 SIDE: Final = 224
 
@@ -119,6 +123,8 @@ def from_image_folder(
         "device": "unknown",
         "versions": {"ident3d": version("ident3d")},
     }
+    if not is_dataset(out):
+        check_headers(files.paths, show_progress)
     with new_folder(out), lease(out) as held:
         remove_partial_files(out)
         description, due = make_shards(
@@ -143,6 +149,17 @@ def files_of(source: Path, class_names: Sequence[str] | None) -> tuple[Files, tu
     labels, names = labels_of([name for _, name, _ in order], class_names)
     assert labels is not None
     return Files([path for _, _, path in order], labels), names
+
+
+def check_headers(paths: Sequence[Path], show_progress: bool) -> None:
+    """Raise UserError for the first picture that cannot be opened, before any is decoded: without it all is anew."""
+    bar = progress_bar(len(paths), "pictures looked at", show=show_progress and len(paths) >= SHOWN_FROM)
+    with bar:
+        for path in paths:
+            checked_size(path.name, path.stat().st_size)
+            with open_picture(str(path), path, FORMATS) as picture:
+                check_mode(str(path), picture)
+            bar.update()
 
 
 def pictures_in(folder: Path) -> list[Path]:
@@ -194,11 +211,16 @@ def square(path: Path, size: int) -> NDArray[np.uint8]:
         return np.asarray(small).copy()
 
 
-def in_colours(name: str, picture: Image.Image) -> Image.Image:
-    """Return a picture in colours, on black where it is transparent."""
-    # Pillow cuts the levels of other modes, such as grey of 16 bits, off at 255.
+def check_mode(name: str, picture: Image.Image) -> None:
+    """Raise UserError for pixels that Pillow cannot turn into colours of 8 bits."""
+    # It cuts the levels of other modes, such as grey of 16 bits, off at 255.
     if picture.mode not in MODES:
         raise UserError(f"{name}: a picture has pixels of the kind {picture.mode}; save it with 8 bits a channel.")
+
+
+def in_colours(name: str, picture: Image.Image) -> Image.Image:
+    """Return a picture in colours, on black where it is transparent."""
+    check_mode(name, picture)
     if not picture.has_transparency_data:
         return picture.convert("RGB")
     pixels = picture.convert("RGBA")

@@ -183,20 +183,25 @@ def decode(place: ByteRange, size: int | None) -> NDArray[np.uint8]:
 
 
 @contextmanager
-def open_picture(name: str, data: bytes, formats: tuple[str, ...]) -> Iterator[Image.Image]:
-    """Open a picture's bytes; what goes wrong with it, also while it is decoded, is one sentence that names it."""
+def open_picture(name: str, data: bytes | Path, formats: tuple[str, ...]) -> Iterator[Image.Image]:
+    """Open a picture's bytes, or its file for the header alone; what goes wrong with it is one sentence that names it.
+
+    That holds while it is decoded too.
+    """
     # Pillow only warns of a picture that would fill the memory; here that is an error. Of its many parsers only those
     # of the formats see the file.
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(io.BytesIO(data), formats=formats) as picture:
+            with Image.open(io.BytesIO(data) if isinstance(data, bytes) else data, formats=formats) as picture:
                 yield picture
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise UserError(f"{name}: a picture is larger than Pillow's limit allows: {error}") from None
     except MemoryError:
         raise UserError(f"{name}: there is not enough memory for a picture.") from None
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
+    except UnidentifiedImageError:
+        raise UserError(f"{name}: a picture cannot be read: it is no {' or '.join(formats)} file.") from None
+    except (OSError, SyntaxError, ValueError, EOFError) as error:
         if isinstance(error, UserError):
             raise
         raise UserError(f"{name}: a picture cannot be read ({error}).") from None

@@ -119,7 +119,11 @@ class Neighbours:
             others = np.array([count[kinds[:, 0] == c].sum() for c in kinds[:, 0]]) - count
             if not others.min(initial=len(latents)):
                 alike = "" if classes is None else ", of their class and with their values of categorical factors"
-                raise UserError(f"Some images have no image in another environment{alike}, that a pair could go to.")
+                lonely = int(count[others == 0].sum())
+                raise UserError(
+                    f"{lonely} of {len(latents)} images have none in another environment{alike}, that a pair could go "
+                    "to."
+                )
             search = effective_search(search, int(others.min(initial=len(latents))))
             if search != "exact":
                 labels = of_kind.ravel()

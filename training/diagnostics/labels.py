@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ident3d.errors import UserError
+from ident3d.latents.factors import Factors
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.metrics.classifiers import class_accuracy
 from ident3d.training.diagnostics.features import Features
@@ -32,6 +33,22 @@ def choose(images: ImageDataset, count: int, seed: int) -> Chosen:
     classes = images.all_latents()[1]
     half = draws.permutation(len(numbers)) < len(numbers) // 2
     return Chosen(images, numbers, None if classes is None else classes[numbers].astype(np.int64), half)
+
+
+def as_fitted(fitted: Chosen, scored: Chosen) -> Chosen:
+    """Return the scored images with their classes numbered as those fitted on, which is by name.
+
+    Raise UserError for a class that is not fitted on.
+    """
+    here, there = scored.images.world, fitted.images.world
+    # Scenes number their classes alike in all folders. A folder of pictures numbers those that it has.
+    if scored.classes is None or not (isinstance(here, Factors) and isinstance(there, Factors)):
+        return scored
+    if missing := [name for name in here.classes if name not in there.classes]:
+        where = scored.images.parts[0].folder.address
+        raise UserError(f"{where} has images of the class {missing[0]}, which the read-out is not fitted on.")
+    numbers = np.array([there.classes.index(name) for name in here.classes], np.int64)
+    return scored._replace(classes=numbers[scored.classes])
 
 
 def told_apart(fitted: ArrayLike, features: Features, scored: ArrayLike, others: Features) -> tuple[float, float]:

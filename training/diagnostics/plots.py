@@ -35,6 +35,8 @@ def overlap_picture(overlaps: Mapping[int, Overlap], of_pixels: Mapping[int, Ove
     for label, found in (("codes", overlaps), ("pixels", of_pixels)):
         left.plot(list(found), [float(each) for each in found.values()], "o-", label=label)
     left.set(xscale="log", ylim=(-0.02, 1.02), xlabel="pairs in a batch", ylabel="overlap")
+    left.set_xticks(list(overlaps), labels=map(str, overlaps))
+    left.set_xticks([], minor=True)
     # Named places: matplotlib's search for the best one warns where it takes long.
     left.legend(frameon=False, loc="center left")
     largest = overlaps[max(overlaps)]

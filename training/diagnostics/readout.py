@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Any, Final
+from typing import Any
 
 from tabulate import tabulate
 
@@ -14,14 +14,14 @@ from ident3d.loaders.format.description import read_description
 from ident3d.loaders.format.files import write_json
 from ident3d.metrics.neighbours import knn_accuracy
 from ident3d.training.diagnostics.features import features_of
-from ident3d.training.diagnostics.labels import choose, told_apart
+from ident3d.training.diagnostics.labels import as_fitted, choose, told_apart
 from ident3d.training.images.evaluate import images_to_score
 from ident3d.training.images.run import Run, open_run, trained_encoder
 from ident3d.training.images.which_dataset import is_trained_on, read_fitting
+from ident3d.training.loop.run_folder import READOUT_FILE
 from ident3d.training.losses.choice import check_run_seed
 from ident3d.training.views.choice import OF_COLOUR, SINGLE, single_augmentations
 
-READOUT_FILE: Final = "readout.json"
 # All of CIFAR-10.
 FITTED, SCORED = 50_000, 10_000
 CLASS, NEIGHBOURS, MEAN = "class", "kNN", "mean"
@@ -108,10 +108,11 @@ def read_out(
     score_path, _ = images_to_score(opened, test, root, allow_same=False)
     if is_trained_on(fit_on.settings, read_description(score_path)):
         raise UserError(f"{score_path} holds the images that the read-out is fitted on; score it on others.")
-    both = [
+    fit, score = (
         choose(ImageDataset(path), count, seed + k)
         for k, (path, count) in enumerate([(fit_path, fitted), (score_path, scored)])
-    ]
+    )
+    both = [fit, as_fitted(fit, score)]
     if not steps and any(each.classes is None for each in both):
         raise UserError(f"The images of {fit_path} have no classes: name an augmentation to read out.")
     model, step = trained_encoder(opened, encoder)

@@ -78,7 +78,10 @@ def evaluate_by_protocol(
     check_known("protocol", protocol, PROTOCOLS)
     opened = run if isinstance(run, Run) else open_run(run)
     if not opened.latents:
-        raise UserError(f"The images of {opened.path} have no latents to score by; `ident3d encode` writes codes.")
+        raise UserError(
+            f"The images of {opened.path} have no latents to score by; `ident3d evaluate RUN "
+            "--readout all` reads classes and augmentations out of its features, and `ident3d encode` writes codes."
+        )
     path = Path(opened.data["path"]) if data is None else local_copy(data)
     read_fitting(opened, path)
     images = ImageDataset(path, latents=opened.latents)

@@ -115,7 +115,10 @@ def evaluate(
     choose_scores(metrics)
     opened = run if isinstance(run, Run) else open_run(run)
     if not opened.latents:
-        raise UserError(f"The images of {opened.path} have no latents to score by; `ident3d encode` writes codes.")
+        raise UserError(
+            f"The images of {opened.path} have no latents to score by; `ident3d evaluate RUN "
+            "--readout all` reads classes and augmentations out of its features, and `ident3d encode` writes codes."
+        )
     if count < 4:
         raise UserError(f"Scores need at least 4 images, not {count}.")
     path, labels = images_to_score(opened, data, root, allow_same=allow_same)
@@ -192,7 +195,7 @@ def images_to_score(
         if kind == GENERATED:
             made = "generate one with the same `ident3d sprites` and --split test"
         elif kind == IMPORTED:
-            made = f"import one with --split test --like {run.data['path']}"
+            made = f"import one in the same way with --split test and --like {run.data['path']}"
         # Grids and sequences of the papers have no test set.
         if run.settings.rule in ("grid", "time") and kind in (GENERATED, IMPORTED):
             made = (

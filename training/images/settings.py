@@ -222,7 +222,9 @@ def with_defaults(settings: TrainSettings, world: AnyWorld, stored_size: int, im
     moving = len(moving_latents(world))
     if not moving and (s.supervised or s.dim is None):
         raise UserError(
-            "These images have no latents that vary: give --dim, and --cond augment, --rule time or --rule view."
+            "--supervised learns latents, and these images have none that vary."
+            if s.supervised
+            else "These images have no latents that vary: give --dim, and --cond augment, --rule time or --rule view."
         )
     if s.supervised and s.dim not in (None, moving):
         raise UserError(f"Supervised codes are the {moving} latents that vary, so --dim cannot be {s.dim}.")
@@ -249,7 +251,7 @@ def usual_space(s: TrainSettings, world: AnyWorld) -> str:
     """Return the space if none is named: the latents' own, or the sphere for losses that compare directions."""
     if s.supervised or s.loss in VARIATIONAL:
         return "unbounded"
-    if s.loss in ("simclr", "infonce") or (s.cond == "augment" and s.loss is None):
+    if s.loss in ("simclr", "infonce") or (s.cond == "augment" and s.loss in (None, "aninfonce")):
         return "sphere"
     return "box*sphere" if on_sphere(world) else "box"
 

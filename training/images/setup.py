@@ -104,7 +104,6 @@ def start_or_resume(
     path, description = training_folder(None if data is None else local_copy(data), root, allow_same=allow_same)
     # The one opening of the training set: all that follows, up to the report, is made of these images.
     images = ImageDataset(path)
-    # Without latents the log shows how well codes tell the class, if there is one.
     images = images.with_latents(moving_latents(images.world) or None)
     if settings.rule is None and not asks_for_nearest(settings):
         settings = replace(settings, rule=usual_rule(images))

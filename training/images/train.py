@@ -162,8 +162,10 @@ def steps_of(work: Parts, first: int, here: Rank) -> Iterator[Step]:
         loss = loss / work.scaler.get_scale()
         work.scaler.step(work.optimiser)
         work.scaler.update()
+        # The number of a class is no latent that codes could be scored by.
+        scored = latents[0] if work.run.latents else latents[0][:, :0]
         # A posterior's means are the codes.
-        yield Step(step + 1, loss, latents[0], codes[:, : work.model.space.dim])
+        yield Step(step + 1, loss, scored, codes[:, : work.model.space.dim])
 
 
 def scaled_loss(work: Parts, latents: tuple[Tensor, ...], images: tuple[Tensor, ...], codes: Tensor) -> Tensor:

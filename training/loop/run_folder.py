@@ -13,10 +13,13 @@ from ident3d.loaders.stores.lease import Lease, lease
 
 RUN_FILE: Final = "run.json"
 EVALUATION_FILE: Final = "evaluation.json"
+READOUT_FILE: Final = "readout.json"
 FORMAT_VERSION: Final = 1
 # What a run was trained on, as run.json names it.
 IMAGES_RUN: Final = "ident3d-run"
 MIXING_RUN: Final = "ident3d-mixing"
+# What each kind of run is trained on, in words.
+RUN_KINDS: Final = {IMAGES_RUN: "images", MIXING_RUN: "mixed latents"}
 # Columns by which runs are listed and compared, and the scores of images that stand there.
 HEADLINE: Final = {"R²": "linear_r2_held_out", "MCC": "mcc_pearson"}
 # A folder's name has at most 255 bytes.
@@ -52,6 +55,9 @@ def record_of(folder: Path, *kinds: str) -> Iterator[dict[str, Any]]:
         raise UserError(f"{folder} is not a run's folder: it has no {RUN_FILE}.")
     try:
         content = read_json(path)
+        if content["format"] in RUN_KINDS and content["format"] not in kinds:
+            is_of, asked = RUN_KINDS[content["format"]], " or ".join(RUN_KINDS[kind] for kind in kinds)
+            raise UserError(f"{folder} is a run on {is_of}; here it takes one on {asked}.")
         if content["format"] not in kinds or content["format_version"] != FORMAT_VERSION:
             raise UserError(f"{path} has another format than this ident3d reads.")
         yield content

@@ -57,7 +57,9 @@ def beside_lambda(
         best = facts["minimum"]["precision"][process] if "minimum" in facts else None
         stretched = facts["stretched"][process] if facts.get("stretched") else None
         second, third, last = (mean_of_blocks(truth, values, factor) for values in (best, stretched, ours))
-        lines.append((mean_of_blocks(truth, truth), second, third, last))
+        # In increasing order two processes look alike whose latents are not.
+        which = f" (process {process + 1}, by size)" if len(lambdas) > 1 else ""
+        lines.append((mean_of_blocks(truth, truth) + which, second, third, last))
     return lines
 
 

@@ -154,6 +154,8 @@ def with_distributions(s: MixingSettings) -> MixingSettings:
     check_distribution("conditional", s.cond, space, CONDITIONALS)
     if (s.cond == "rejected_normal") != bool(s.lambdas):
         raise UserError("--lambda and --cond rejected_normal belong together.")
+    if s.hard and s.steps is not None and s.hard_after >= s.steps:
+        raise UserError(f"--hard-after {s.hard_after} leaves no step of {s.steps} for hard negatives.")
     if s.hard and len(s.lambdas) != 1:
         raise UserError("--hard-lambda goes with one --lambda: negatives come from the same sampler as positives.")
     # Made once to refuse widths that cannot be.

@@ -39,7 +39,9 @@ def what_next(
         left = latents_left(s, scores, attainable, categorical, private)
         found += [*left, *mixed_codes(s, scores), *on_new_images(s, log, scores)]
     found += wide_pairs(ratios)
-    return found or ["Nothing is amiss that this page could tell. A run with --supervised shows the ceiling."]
+    # Without latents nothing is scored, and nothing could be supervised.
+    ceiling = " A run with --supervised shows the ceiling." if any(is_number(line.get("r2")) for line in log) else ""
+    return found or [f"Nothing is amiss that this page could tell.{ceiling}"]
 
 
 def left_to_do(s: TrainSettings, log: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -28,6 +28,7 @@ from ident3d.training.report.score_sections import (
     categorical_latents,
     code_sections,
     precision_section,
+    readout_section,
     score_section,
 )
 from ident3d.training.report.scored import Scored, read_scored, scored_of
@@ -83,6 +84,7 @@ def run_sections(
     return [
         shows_section(run, scored, log, drawn),
         *(protocol_sections(run, by_protocol) if by_protocol else [score_section(run, scored)]),
+        readout_section(run),
         after_scores,
         precision_section(run, scored, log),
         *decoder_sections(run, scored),

@@ -6,13 +6,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from ident3d.errors import UserError
 from ident3d.latents.attainable import attainable_r2
 from ident3d.latents.factors import Factors
 from ident3d.latents.worlds import World
+from ident3d.loaders.format.files import read_json
 from ident3d.metrics import mcc
 from ident3d.metrics.catalogue import CATALOGUE
 from ident3d.training.images.run import Run
-from ident3d.training.loop.run_folder import HEADLINE
+from ident3d.training.loop.run_folder import HEADLINE, READOUT_FILE
 from ident3d.training.report.advice import is_number
 from ident3d.training.report.charts import heat_map, scatter
 from ident3d.training.report.explained import chance, meaning, read_more
@@ -27,10 +29,10 @@ SHOWN_NEIGHBOURS: Final = 5
 def score_section(run: Run, scored: Scored | None) -> str:
     """Return every score, beside the paper's for a row of Table 4, and its values per latent."""
     if scored is None:
-        return (
-            '<h2>Scores</h2><p class="note">Not scored. '
-            f"<code>ident3d evaluate {escape(str(run.path))}</code> adds the scores, or says what it lacks.</p>"
-        )
+        command, what = f"ident3d evaluate {escape(str(run.path))}", "adds the scores, or says what it lacks"
+        if not run.latents:
+            command, what = f"{command} --readout all", "reads class and augmentations out of its features"
+        return f'<h2>Scores</h2><p class="note">Not scored. <code>{command}</code> {what}.</p>'
     scores, paper = scored.scores, paper_row(run.settings, run.world)
     beside = {name: paper.paper.get(column) for column, name in HEADLINE.items()} if paper else {}
     sizes = (scores["count"], len(scores["latents"]), run.settings.dim or len(scores["latents"]))
@@ -51,6 +53,21 @@ def score_section(run: Run, scored: Scored | None) -> str:
         + read_more(run.path, [("metrics", "every score with its formula")])
         + latent_section(run, scores)
     )
+
+
+def readout_section(run: Run) -> str:
+    """Return what was read out of a run's features last, backbone beside codes; nothing if nothing was."""
+    path = run.path / READOUT_FILE
+    if not path.is_file():
+        return ""
+    try:
+        found = read_json(path)
+        rows = [[name, number(value), number(found["codes"][name])] for name, value in found["backbone"].items()]
+        where = f"{found['scored']:,} images of {found['test']}, after step {found['step']:,}"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UserError(f"{path} cannot be read; `ident3d evaluate {run.path} --readout all` writes it anew.") from None
+    why = f"Accuracies on {where}: of a linear classifier for the class and for each augmentation (.5 by chance)."
+    return f"<h2>Read-outs</h2><p class='soft'>{escape(why)}</p>{html_table(['of', 'backbone', 'codes'], rows)}"
 
 
 def papers_first(scores: dict[str, Any]) -> dict[str, Any]:

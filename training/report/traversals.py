@@ -10,10 +10,12 @@ from typing import Final
 import numpy as np
 
 from ident3d.errors import UserError
+from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.metrics import mcc
 from ident3d.training.images.by_protocol import ProtocolEvaluation
 from ident3d.training.images.decoding import Codes, decode, trained_decoder, walk
-from ident3d.training.images.run import Run
+from ident3d.training.images.encode import codes_of
+from ident3d.training.images.run import Run, trained_encoder
 from ident3d.training.losses.choice import VARIATIONAL
 from ident3d.training.report.charts import heat_map, scatter
 from ident3d.training.report.gallery import row, row_of
@@ -21,6 +23,8 @@ from ident3d.training.report.scored import Scored
 from ident3d.training.report.tables import html_table, number
 
 SHOWN_IMAGES: Final = 8
+# Without scores, so many images are encoded.
+ENCODED: Final = 1024
 # Of many codes, those of the latents and then those that vary most.
 SHOWN_CODES: Final = 16
 # Of a large set, so many images, evenly spread, are drawn and correlated.
@@ -29,8 +33,15 @@ DOTS: Final = 600
 
 
 def decoder_sections(run: Run, scored: Scored | None) -> list[str]:
-    """Return reconstructions and latent traversals of an autoencoder; nothing for other runs, or without scores."""
-    if run.settings.loss not in VARIATIONAL or scored is None or scored.codes is None or scored.images is None:
+    """Return reconstructions and latent traversals of an autoencoder; nothing for other runs, or without scores.
+
+    Images without latents have no scores: there they are of the first training images.
+    """
+    if run.settings.loss not in VARIATIONAL:
+        return []
+    if scored is None and not run.latents:
+        scored = of_training_images(run)
+    if scored is None or scored.codes is None or scored.images is None:
         return []
     codes, images = scored.codes, scored.images
     try:
@@ -39,8 +50,10 @@ def decoder_sections(run: Run, scored: Scored | None) -> list[str]:
         return [f'<h2>Reconstructions</h2><p class="note">{escape(str(error))}</p>']
     # Evenly spread over the set, so that the same images are shown whatever the codes are.
     some = np.linspace(0, len(codes) - 1, min(SHOWN_IMAGES, len(codes))).astype(int)
-    z = images.latents(np.arange(len(codes))).astype(np.float64)
-    assignment = [int(k) for k in mcc(z, codes).assignment]
+    assignment = list[int]()
+    if run.latents:
+        z = images.latents(np.arange(len(codes))).astype(np.float64)
+        assignment = [int(k) for k in mcc(z, codes).assignment]
     # The walk begins at the image whose codes are nearest to the middle.
     spread = codes.std(0) + 1e-12
     start = int((((codes - np.median(codes, 0)) / spread) ** 2).sum(1).argmin())
@@ -60,6 +73,17 @@ def decoder_sections(run: Run, scored: Scored | None) -> list[str]:
         "stands for. Rows in which nothing changes are codes that the autoencoder does not use.</p>",
         *rows,
     ]
+
+
+def of_training_images(run: Run) -> Scored | None:
+    """Return codes of the first images that a run was trained on, without scores; None if they are no longer there."""
+    try:
+        images = run.images or ImageDataset(run.data["path"])
+        model, _ = trained_encoder(run)
+    except UserError:
+        return None
+    numbers = np.arange(min(ENCODED, len(images)))
+    return Scored({}, codes_of(run, model, images, numbers, "cpu", False, False).astype(np.float64), images)
 
 
 def in_order(codes: Codes, assignment: Sequence[int]) -> list[int]:

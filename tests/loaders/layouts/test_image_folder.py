@@ -102,13 +102,33 @@ def test_as_many_classes_as_imagenet_has(tmp_path: Path) -> None:
 
 def test_an_interrupted_import_goes_on_and_other_pictures_do_not(tmp_path: Path) -> None:
     source = make_pictures(tmp_path / "pictures", 2)
-    (source / "n0001" / "1.png").write_bytes(b"no picture")
+    last = source / "n0001" / "1.png"
+    whole = last.read_bytes()
+    # What is no picture is found before any is decoded, and what is cut off when it is its turn.
+    last.write_bytes(b"no picture")
+    with pytest.raises(UserError, match=r"1\.png.*no JPEG or PNG"):
+        from_image_folder(source, tmp_path / "out", size=4, shard_size=1, workers=1, show_progress=False)
+    assert not (tmp_path / "out").exists()
+    last.write_bytes(whole[:-30])
     with pytest.raises(UserError, match=r"1\.png"):
         from_image_folder(source, tmp_path / "out", size=4, shard_size=1, workers=1, show_progress=False)
     assert (tmp_path / "out/shards/00000.h5").is_file()
-    Image.new("RGB", (8, 8)).save(source / "n0001" / "1.png")
+    Image.new("RGB", (8, 8)).save(last)
     with pytest.raises(UserError, match="files_sha256"):
         from_image_folder(source, tmp_path / "out", size=4, shard_size=1, workers=1, show_progress=False)
+
+
+def test_a_test_set_takes_the_classes_of_another_set(tmp_path: Path) -> None:
+    make_pictures(tmp_path / "train", 3)
+    (tmp_path / "few").mkdir()
+    (make_pictures(tmp_path / "test", 2) / "n0001").rename(tmp_path / "few" / "n0001")
+    for source, *more in (("train",), ("few", "--split", "test", "--like", str(tmp_path / "train-set"))):
+        words = ["import", "--folder", str(tmp_path / source), str(tmp_path / f"{source}-set"), "--size", "4", *more]
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 0, done.output
+    few = ImageDataset(tmp_path / "few-set")
+    assert few.factors.classes == ("n0000", "n0001", "n0002")
+    assert few.all_latents()[1].tolist() == [1, 1]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

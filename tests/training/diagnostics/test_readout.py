@@ -17,9 +17,11 @@ from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.layouts.arrays import from_arrays
 from ident3d.training.diagnostics.features import features_of
 from ident3d.training.diagnostics.readout import read_out
+from ident3d.training.images.evaluate import evaluate
 from ident3d.training.images.run import open_run, trained_encoder
 from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.train import train
+from ident3d.training.loop.log_file import read_log
 from ident3d.training.views.choice import NOTHING, SINGLE
 
 SIDE, CLASSES = 16, ("left", "right")
@@ -83,6 +85,34 @@ def test_a_step_that_changes_nothing_is_not_read_out(
     # Of 3 times 500 labels the standard deviation is .013.
     for each in ("backbone", "codes"):
         assert np.mean([getattr(one, each)["hue"] for one in found]) == pytest.approx(0.5, abs=0.05)
+
+
+def test_classes_are_compared_by_name(work: Callable[[int], Path], tmp_path: Path) -> None:
+    images, classes = coloured(60, 4)
+    for name, wanted, known in (("right", 1, "right"), ("other", 1, "neither")):
+        chosen, zeros = images[classes == wanted], np.zeros((classes == wanted).sum(), np.int64)
+        from_arrays(
+            chosen, None, tmp_path / name, classes=zeros, class_names=[known], split="test", show_progress=False
+        )
+    # Of a folder with one of both classes: its number there is 0, in training 1.
+    found = read_out(work(3) / "run", tmp_path / "right", ["blur"], device="cpu", show_progress=False)
+    assert found.backbone["class"] > 0.9
+    with pytest.raises(UserError, match=r"other.*class neither"):
+        read_out(work(3) / "run", tmp_path / "other", ["blur"], device="cpu", show_progress=False)
+
+
+def test_without_latents_nothing_is_scored_and_the_report_shows_the_read_outs(work: Callable[[int], Path]) -> None:
+    run = work(1) / "run"
+    assert [line["r2"] for line in read_log(run)] == [None]
+    with pytest.raises(UserError, match="--readout all"):
+        evaluate(run, device="cpu")
+    result = CliRunner().invoke(main, ["evaluate", str(run), "--readout", "blur", "--device", "cpu"])
+    assert result.exit_code == 0, result.output
+    page = (run / "report.html").read_text()
+    assert "--readout all" in page
+    found = json.loads((run / "readout.json").read_text())
+    assert f"<td>blur</td><td>{found['backbone']['blur']:.3f}</td>" in page
+    assert "--supervised" not in page
 
 
 def test_the_command_prints_what_is_written(work: Callable[[int], Path]) -> None:

@@ -89,3 +89,5 @@ def test_what_belongs_to_hard_negatives_needs_them(change: dict[str, int]) -> No
         with_defaults(MixingSettings(lambdas=((150.0,),), **change))
     with pytest.raises(UserError, match="--hard-after"):
         with_defaults(replace(HARD, hard_after=-1))
+    with pytest.raises(UserError, match=f"--hard-after {HARD.steps}"):
+        with_defaults(replace(HARD, hard_after=HARD.steps or 0))

@@ -88,8 +88,10 @@ def diagnose(
     how = augmentation(augment)
     if augment == UNCHANGED:
         raise UserError(f"--augment {UNCHANGED} changes nothing, so there is nothing to diagnose.")
-    if not FEWEST <= views <= MOST or steps < 1 or batch < 2:
-        raise UserError(f"--views is {FEWEST} to {MOST:,}, --steps at least 1 and --batch at least 2.")
+    if not FEWEST <= views <= MOST or steps < 1:
+        raise UserError(f"--views is {FEWEST} to {MOST:,}, not {views}, and --steps at least 1, not {steps}.")
+    if batch < 2:
+        raise UserError(f"`batch` is at least 2, not {batch}.")
     folder, target = local_copy(directory), None if out is None else Path(out)
     description = read_finished(folder)
     images, where = ImageDataset(folder), device_of(device)

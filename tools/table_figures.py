@@ -32,7 +32,7 @@ def draw(name: str) -> None:
         axes.set_title(plot.title, fontsize=9)
         axes.set_ylim(-0.02, 1.02)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=8, loc="lower left")
+        axes.legend(fontsize=8, loc="best")
     figure.savefig(ROOT / f"docs/pictures/{name}.png", dpi=110)
 
 

@@ -74,7 +74,9 @@ def disarm() -> list[str]:
         for curve in list(moving.drivers) if moving else ():
             # Blender itself calculates plain arithmetic, without Python.
             if curve.driver.type == "SCRIPTED" and not curve.driver.is_simple_expression:
-                taken_out.append(f"{curve.data_path} of {block.name}")
+                if not curve.mute:
+                    # The tree of a material has no name of its own.
+                    taken_out.append(f"{curve.data_path} of {'a node tree' if block.is_embedded_data else block.name}")
                 moving.drivers.remove(curve)
         for node in [node for node in getattr(block, "nodes", ()) if node.bl_idname == "ShaderNodeScript"]:
             block.nodes.remove(node)

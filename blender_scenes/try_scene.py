@@ -120,11 +120,11 @@ def try_scene(
 def undriven(scene: Scene) -> str:
     """Return a sentence on the drivers in Python of a .blend, which were taken out; nothing if it has none."""
     found = scene.undriven if isinstance(scene, BlendScene) else []
+    if not found:
+        return ""
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    has = "have drivers" if more else "has a driver"
-    return (
-        f"{found[0]}{more} {has} in Python, which no code here runs: what is set there stays as saved." if found else ""
-    )
+    has = "have drivers in Python, which do" if more else "has a driver in Python, which does"
+    return f"{found[0]}{more} {has} not run here: no code of a .blend does."
 
 
 def check_stage(name: str, scene: Scene, *, is_blend: bool) -> None:

@@ -63,7 +63,10 @@ def evaluate(
             raise UserError(f"--{other} does not go with --readout.")
         own = {name: given[name] for name in ("encoder", "device", "seed", "root")}
         read = read_out(run, data, None if readout == "all" else readout, **own)
-        show(read, as_json, f"{read.table()}\n\nReport: {write_report(run)}")
+        show(read, as_json)
+        # A page of scores by a protocol cannot be made again without them.
+        if not any(run.glob("protocol-*.json")):
+            click.echo(f"\nReport: {write_report(run)}", err=as_json)
         return
     if protocol is not None:
         # A protocol has its own sample counts, and images that the run was trained on are what it asks for.

@@ -109,13 +109,15 @@ def import_(
         refuse(own, "--arrays")
         if like:
             given["class_names"] = declared_by(like).classes
+            if not given["class_names"]:
+                raise UserError(f"{like} has no classes to take.")
         split = given.pop("split") or "train"
         chosen = {name: value for name, value in given.items() if value is not None}
         result = from_image_folder(folder, size=SIDE if size is None else size, split=split, **chosen)
     else:
         from ident3d.loaders.layouts.importing import import_
 
-        refuse(own, "--arrays")
+        refuse(own, "--arrays or --folder" if own["like"] else "--arrays")
         with print_warnings():
             result = import_(sources or places[0], data=str(places[0]) if sources else None, **given)
     show(result, as_json, f"{result.path}: {result.n:,} images, {result.imported:,} of them imported now")

@@ -203,7 +203,7 @@ def _ending(done: "subprocess.CompletedProcess[str]") -> str:
         where = "its file" if at and at[2] == "<module>" else f"`{at[2]}`" if at else ""
         what = f"{where} is still in line {at[1]}" if at else "Blender is still at work"
         return f"{what} after {STEP_SECONDS:g} s, where a build, a pose or a small image takes seconds"
-    *_, said = done.stderr.strip().splitlines() or [f"its code ended the process with exit code {done.returncode}"]
+    *_, said = done.stderr.strip().splitlines() or [f"its process ended with exit code {done.returncode}"]
     return said
 
 

@@ -13,7 +13,7 @@ from ident3d.errors import UserError, check_known
 from ident3d.latents.distributions.spaces import Box, Circle
 from ident3d.latents.draws import Draws, draw_from
 from ident3d.latents.exact.causal import UNPARSED, toml_text
-from ident3d.latents.exact.interventions import DISTRIBUTIONS, intervention, is_drawn, spelt
+from ident3d.latents.exact.interventions import DISTRIBUTIONS, intervention, is_drawn
 from ident3d.latents.exact.mechanism import Node
 from ident3d.latents.exact.names import POSITIONS
 from ident3d.latents.exact.streams import uniform_float64
@@ -54,9 +54,6 @@ class Environment:
         for name, value in self.do.items():
             if isinstance(value, bool) or not isinstance(value, int | float | str):
                 raise UserError(f"In the environment {self.name} {name} is a number or a text, not {value!r}.")
-        # However it is spelt, one distribution is one environment.
-        do = {name: spelt(str(value)) if is_drawn(value) else value for name, value in self.do.items()}
-        object.__setattr__(self, "do", do)
 
     @property
     def words(self) -> str:

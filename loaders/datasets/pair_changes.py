@@ -37,9 +37,9 @@ class Changes:
     (None if it is continuous), `widths` the mean |z̃ - z| of raw latents. `counts[k]` is the share of pairs in which k
     factors change, `lags[t - 1]` that of pairs t frames apart; without the rule time there are none. `asked` is the
     mean |z̃ - z| that a folder of rendered sequences or views was asked for, of neighbouring frames or of two views,
-    and `errors` the standard error of `widths` over the different pairs that were drawn, as if they were independent.
-    `blocks` says which factors views share and which are private, `correlations` how those of anchor and positive
-    correlate: 1 if they are equal, near 0 if they are independent. For periodic factors it is the mean of
+    and `errors` the standard error of `widths`, √Σc² σ/n for pairs that were drawn c times each, as if different pairs
+    were independent. `blocks` says which factors views share and which are private, `correlations` how those of anchor
+    and positive correlate: 1 if they are equal, near 0 if they are independent. For periodic factors it is the mean of
     cos π(z̃ - z); for categorical and constant ones it is None.
     """
 
@@ -80,7 +80,7 @@ class Changes:
             if self.asked:
                 head = (*head, "asked", "ratio")
                 both = zip(rows, self.asked, self.widths, self.errors, strict=True)
-                rows = [(*row, f"{a:.4f}", f"{w / a:.2f} ± {e / a:.2f}" if a else "-") for row, a, w, e in both]
+                rows = [(*row, f"{a:.4f}", f"{w / a:.3f} ± {e / a:.3f}" if a else "-") for row, a, w, e in both]
             if self.blocks:
                 head = (*head, "correlation", "block")
                 known = ["-" if r is None else f"{r:.3f}" for r in self.correlations]
@@ -125,8 +125,9 @@ def pair_changes(pairs: PairDataset, count: int = 20_000) -> Changes:
     z, z_tilde = (sampler.latents[index].astype(np.float64) for index in (drawn.anchor, drawn.positive))
     different, d = z != z_tilde, len(world.names)
     moved = distance(world.space, z_tilde, z) if d else np.empty((count, 0))
-    # A pair that is drawn again, or the other way round, says nothing new.
-    pairs_drawn = np.unique(np.sort(np.stack([drawn.anchor, drawn.positive], axis=1), axis=1), axis=0)
+    # A pair that is drawn again, or the other way round, says nothing new: c times the same number has c² the variance.
+    both = np.sort(np.stack([drawn.anchor, drawn.positive], axis=1), axis=1)
+    times = np.unique(both, axis=0, return_counts=True)[1]
     steps: list[float | None] = [None] * d
     if isinstance(world, Factors):
         for k, factor in enumerate(world.factors):
@@ -152,7 +153,7 @@ def pair_changes(pairs: PairDataset, count: int = 20_000) -> Changes:
         counts=tuple(counts.tolist()),
         lags=tuple(lags.tolist()),
         asked=tuple(asked),
-        errors=tuple((moved.std(axis=0) / np.sqrt(len(pairs_drawn))).tolist()),
+        errors=tuple((moved.std(axis=0) * np.sqrt((times**2).sum()) / count).tolist()),
         blocks=blocks,
         correlations=correlations,
     )

@@ -198,9 +198,10 @@ def differences(ours: dict[str, Any], theirs: dict[str, Any], above: str = "") -
             if name == "quality" and a.get("name") != b.get("name"):
                 a, b = {"name": a.get("name")}, {"name": b.get("name")}
             found += differences(a, b, f"{above}{name}.")
-        elif isinstance(a, list) and isinstance(b, list) and len(a) == len(b) and all(map(is_record, a + b)):
-            for k, (x, y) in enumerate(zip(a, b, strict=True)):
-                found += differences(x, y, f"{above}{name}.{x.get('name', k)}.")
+        elif isinstance(a, list) and isinstance(b, list) and len(a) == len(b) and a != b and all(map(is_record, a + b)):
+            records = enumerate(zip(a, b, strict=True))
+            each = [one for k, (x, y) in records for one in differences(x, y, f"{above}{name}.{x.get('name', k)}.")]
+            found += each or [f"{above}{name}: {shorten(a)} there, {shorten(b)} asked for"]
         elif a != b:
             found.append(f"{above}{name}: {shorten(a)} there, {shorten(b)} asked for")
     return found

@@ -152,7 +152,10 @@ def files_of(source: Path, class_names: Sequence[str] | None) -> tuple[Files, tu
 
 
 def check_headers(paths: Sequence[Path], show_progress: bool) -> None:
-    """Raise UserError for the first picture that cannot be opened, before any is decoded: without it all is anew."""
+    """Raise UserError for the first picture that cannot be opened, before any is decoded.
+
+    An import without that picture has other numbers, so that nothing decoded until then could be kept.
+    """
     bar = progress_bar(len(paths), "pictures looked at", show=show_progress and len(paths) >= SHOWN_FROM)
     with bar:
         for path in paths:

@@ -200,7 +200,9 @@ def open_picture(name: str, data: bytes | Path, formats: tuple[str, ...]) -> Ite
     except MemoryError:
         raise UserError(f"{name}: there is not enough memory for a picture.") from None
     except UnidentifiedImageError:
-        raise UserError(f"{name}: a picture cannot be read: it is no {' or '.join(formats)} file.") from None
+        raise UserError(
+            f"{name}: a picture cannot be read: it is no {' or '.join(formats)} file, or one that is cut short."
+        ) from None
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         if isinstance(error, UserError):
             raise

@@ -121,8 +121,6 @@ def test_a_file_and_options_say_the_same(tmp_path: Path) -> None:
     options = read_environments(["plain:", "right: y = 0.5", "right: z ~ normal(0.2, 0.3)"])
     assert [each.words for each in options] == [each.words for each in load_environments(file)]
     assert read_environments([str(file)]) == load_environments(file)
-    # One distribution is one environment, however it is spelt.
-    assert read_environments(["plain:", "right: y=0.5; z~normal( 0.2,0.30)"], World()) == load_environments(file)
 
 
 def bad(*texts: str, world: AnyWorld = World()) -> Callable[[], object]:  # noqa: B008

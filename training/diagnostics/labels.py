@@ -41,14 +41,18 @@ def as_fitted(fitted: Chosen, scored: Chosen) -> Chosen:
     Raise UserError for a class that is not fitted on.
     """
     here, there = scored.images.world, fitted.images.world
-    # Scenes number their classes alike in all folders. A folder of pictures numbers those that it has.
-    if scored.classes is None or not (isinstance(here, Factors) and isinstance(there, Factors)):
+    if scored.classes is None or fitted.classes is None:
         return scored
-    if missing := [name for name in here.classes if name not in there.classes]:
+    # Scenes number their classes alike in all folders. A folder of pictures numbers those that it has.
+    if not (isinstance(here, Factors) and isinstance(there, Factors)):
+        return scored
+    numbers = np.array([there.classes.index(name) if name in there.classes else -1 for name in here.classes], np.int64)
+    renumbered = numbers[scored.classes]
+    if (renumbered < 0).any():
+        name = here.classes[scored.classes[renumbered < 0][0]]
         where = scored.images.parts[0].folder.address
-        raise UserError(f"{where} has images of the class {missing[0]}, which the read-out is not fitted on.")
-    numbers = np.array([there.classes.index(name) for name in here.classes], np.int64)
-    return scored._replace(classes=numbers[scored.classes])
+        raise UserError(f"{where} has images of the class {name}, which the read-out is not fitted on.")
+    return scored._replace(classes=renumbered)
 
 
 def told_apart(fitted: ArrayLike, features: Features, scored: ArrayLike, others: Features) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from ident3d.errors import UserError
 from ident3d.latents.factors import Factors
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_rules import joined_numbers
+from ident3d.loaders.folders.card import ARRAYS
 from ident3d.loaders.folders.folder import local_copy
 from ident3d.loaders.format.files import sha256, write_atomically, write_json
 from ident3d.loaders.format.latents_source import GENERATED, IMPORTED, blocks_of, npy_bytes
@@ -195,7 +196,9 @@ def images_to_score(
         if kind == GENERATED:
             made = "generate one with the same `ident3d sprites` and --split test"
         elif kind == IMPORTED:
-            made = f"import one in the same way with --split test and --like {run.data['path']}"
+            made = "import one with --split test"
+            if run.data["settings"]["source"].get("layout") == ARRAYS:
+                made += f" and --like {run.data['path']}"
         # Grids and sequences of the papers have no test set.
         if run.settings.rule in ("grid", "time") and kind in (GENERATED, IMPORTED):
             made = (

@@ -139,7 +139,7 @@ def train(
 
 def steps_of(work: Parts, first: int, here: Rank) -> Iterator[Step]:
     """Take the steps from the first to the last, one each time that the next is asked for."""
-    s, batches = work.run.settings, endless(work.loader)
+    s, batches, has_latents = work.run.settings, endless(work.loader), bool(work.run.latents)
     for step in range(first, s.steps):
         # ---- One step: a batch, its views, codes, loss, gradients, new weights.
         batch = next(batches)
@@ -163,7 +163,7 @@ def steps_of(work: Parts, first: int, here: Rank) -> Iterator[Step]:
         work.scaler.step(work.optimiser)
         work.scaler.update()
         # The number of a class is no latent that codes could be scored by.
-        scored = latents[0] if work.run.latents else latents[0][:, :0]
+        scored = latents[0] if has_latents else latents[0][:, :0]
         # A posterior's means are the codes.
         yield Step(step + 1, loss, scored, codes[:, : work.model.space.dim])
 

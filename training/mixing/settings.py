@@ -131,6 +131,8 @@ def with_defaults(settings: MixingSettings) -> MixingSettings:
         model_p=power_of(loss, s.model_p),
         steps=s.steps or (100_000 if s.supervised else 300_000),
     )
+    if s.hard and s.steps is not None and s.hard_after >= s.steps:
+        raise UserError(f"--hard-after {s.hard_after} leaves no step of {s.steps} for hard negatives.")
     # Last, because what is used depends on the defaults.
     check_used(s)
     return s
@@ -154,8 +156,6 @@ def with_distributions(s: MixingSettings) -> MixingSettings:
     check_distribution("conditional", s.cond, space, CONDITIONALS)
     if (s.cond == "rejected_normal") != bool(s.lambdas):
         raise UserError("--lambda and --cond rejected_normal belong together.")
-    if s.hard and s.steps is not None and s.hard_after >= s.steps:
-        raise UserError(f"--hard-after {s.hard_after} leaves no step of {s.steps} for hard negatives.")
     if s.hard and len(s.lambdas) != 1:
         raise UserError("--hard-lambda goes with one --lambda: negatives come from the same sampler as positives.")
     # Made once to refuse widths that cannot be.

@@ -64,9 +64,12 @@ def readout_section(run: Run) -> str:
         found = read_json(path)
         rows = [[name, number(value), number(found["codes"][name])] for name, value in found["backbone"].items()]
         where = f"{found['scored']:,} images of {found['test']}, after step {found['step']:,}"
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         raise UserError(f"{path} cannot be read; `ident3d evaluate {run.path} --readout all` writes it anew.") from None
-    why = f"Accuracies on {where}: of a linear classifier for the class and for each augmentation (.5 by chance)."
+    why = (
+        f"Accuracies on {where}: of a linear classifier for the class, of 200 nearest neighbours (kNN), and of a "
+        "linear classifier for each augmentation, whose mean is the last line (.5 by chance)."
+    )
     return f"<h2>Read-outs</h2><p class='soft'>{escape(why)}</p>{html_table(['of', 'backbone', 'codes'], rows)}"
 
 

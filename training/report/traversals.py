@@ -5,12 +5,14 @@ And what that of a run shows that was scored by another paper's protocol: the sc
 
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
+from ident3d.loaders.format.description import read_description
 from ident3d.metrics import mcc
 from ident3d.training.images.by_protocol import ProtocolEvaluation
 from ident3d.training.images.decoding import Codes, decode, trained_decoder, walk
@@ -39,8 +41,9 @@ def decoder_sections(run: Run, scored: Scored | None) -> list[str]:
     """
     if run.settings.loss not in VARIATIONAL:
         return []
+    which = "Images"
     if scored is None and not run.latents:
-        scored = of_training_images(run)
+        scored, which = of_training_images(run), "Training images"
     if scored is None or scored.codes is None or scored.images is None:
         return []
     codes, images = scored.codes, scored.images
@@ -64,7 +67,7 @@ def decoder_sections(run: Run, scored: Scored | None) -> list[str]:
         title = f"h{k}{matched}, {along[0, k]:.2f} to {along[-1, k]:.2f}"
         rows.append(row_of(decode(decoder, along), title, [f"h{k} = {value:.2f}" for value in along[:, k]]))
     return [
-        "<h2>Reconstructions</h2><p class='soft'>Images, and below each what the decoder makes of its code, the "
+        f"<h2>Reconstructions</h2><p class='soft'>{which}, and below each what the decoder makes of its code, the "
         "posterior's mean.</p>",
         row(images, some, "image"),
         row_of(decode(decoder, codes[some]), "reconstruction", [f"of image {number}" for number in some]),
@@ -78,12 +81,15 @@ def decoder_sections(run: Run, scored: Scored | None) -> list[str]:
 def of_training_images(run: Run) -> Scored | None:
     """Return codes of the first images that a run was trained on, without scores; None if they are no longer there."""
     try:
+        # A folder that was rendered or imported anew holds other images.
+        if read_description(Path(run.data["path"])).shards_sha256 != run.data["shards_sha256"]:
+            return None
         images = run.images or ImageDataset(run.data["path"])
         model, _ = trained_encoder(run)
+        codes = codes_of(run, model, images, np.arange(min(ENCODED, len(images))), "cpu", False, False)
     except UserError:
         return None
-    numbers = np.arange(min(ENCODED, len(images)))
-    return Scored({}, codes_of(run, model, images, numbers, "cpu", False, False).astype(np.float64), images)
+    return Scored({}, codes.astype(np.float64), images)
 
 
 def in_order(codes: Codes, assignment: Sequence[int]) -> list[int]:

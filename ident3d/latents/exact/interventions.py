@@ -17,7 +17,12 @@ def intervention(name: str, text: str, before: Node, names: Sequence[str] = NAME
     """Return the latent as normal(mean, sd), laplace(mean, sd) or uniform(low, high) draws it from now on."""
     if before.values:
         raise UserError(f"{name} is categorical: it is set to one of its values, {', '.join(before.values)}.")
-    match parsed(text):
+    try:
+        # Longer texts could exhaust the parser.
+        tree = ast.parse(text.strip() if len(text) <= LONGEST else "", mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        tree = None
+    match tree:
         case ast.Call(func=ast.Name(id=kind), args=[first, second], keywords=[]) if kind in DISTRIBUTIONS:
             given = [ast.unparse(first), ast.unparse(second)]
         case _:
@@ -34,21 +39,6 @@ def intervention(name: str, text: str, before: Node, names: Sequence[str] = NAME
     )
     whole = (-1.0, 1.0) if before.periodic else (before.low, before.high)
     return replace(before.unset, components=(Component(mean, sd, kind),), low=whole[0], high=whole[1])
-
-
-def parsed(text: str) -> ast.expr | None:
-    """Return what a text calls; None if it is no expression."""
-    try:
-        # Longer texts could exhaust the parser.
-        return ast.parse(text.strip() if len(text) <= LONGEST else "", mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return None
-
-
-def spelt(text: str) -> str:
-    """Return a distribution's text in one spelling, so that normal(0.2,0.30) is normal(0.2, 0.3)."""
-    tree = parsed(text)
-    return text if tree is None else ast.unparse(tree)
 
 
 def is_drawn(value: float | str) -> bool:

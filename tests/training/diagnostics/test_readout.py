@@ -99,6 +99,16 @@ def test_classes_are_compared_by_name(work: Callable[[int], Path], tmp_path: Pat
     assert found.backbone["class"] > 0.9
     with pytest.raises(UserError, match=r"other.*class neither"):
         read_out(work(3) / "run", tmp_path / "other", ["blur"], device="cpu", show_progress=False)
+    # A class that is declared and of no image, or images to fit on that have no classes, hinder nothing.
+    both = ("right", "neither")
+    from_arrays(chosen, None, tmp_path / "none", classes=zeros, class_names=both, split="test", show_progress=False)
+    assert (
+        read_out(work(3) / "run", tmp_path / "none", ["blur"], device="cpu", show_progress=False).backbone["class"]
+        > 0.9
+    )
+    from_arrays(images, None, tmp_path / "plain", show_progress=False)
+    plain = {"data": tmp_path / "plain", "device": "cpu", "show_progress": False}
+    assert list(read_out(work(3) / "run", tmp_path / "other", ["blur"], **plain).backbone) == ["blur", "mean"]
 
 
 def test_without_latents_nothing_is_scored_and_the_report_shows_the_read_outs(work: Callable[[int], Path]) -> None:

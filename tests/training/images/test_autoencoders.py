@@ -1,6 +1,7 @@
 """β-VAE, SlowVAE and Ada-GVAE through the one trainer: to the bit, with means as codes, and what they refuse."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,10 @@ from ident3d.training.losses.aninfonce import PairRegression
 
 N = 48
 SLOW = TrainSettings(loss="slowvae", encoder="higgins", dim=4, batch=8, steps=5, sigma=0.5, dtype="fp32")
+# A VAE of single images, as on MNIST.
+ALONE = TrainSettings(
+    loss="betavae", beta=2.0, encoder="higgins", dim=4, batch=8, steps=1, cond="augment", augment="none", dtype="fp32"
+)
 CASES = {
     "grey": [SLOW, replace(SLOW, loss="adagvae", encoder="locatello", beta=2.0)],
     "colours": [replace(SLOW, loss="betavae", encoder="conv", chunk=6)],
@@ -106,6 +111,18 @@ def test_the_report_shows_what_the_decoder_makes(root: Path, tmp_path: Path) -> 
     np.testing.assert_allclose(decode(decoder, along)[..., 0], 255 * shades, atol=0.51)
     (run / checkpoint.CHECKPOINT_FILE).unlink()
     assert "has no checkpoint" in report(run).read_text()
+
+
+def test_without_latents_the_report_shows_training_images(root: Path, tmp_path: Path) -> None:
+    pixels = ImageDataset(root / "grey-train").images(np.arange(12))
+    from_arrays(pixels, None, tmp_path / "plain", show_progress=False)
+    run = quick(tmp_path / "plain", ALONE, tmp_path / "run")
+    page = report(run).read_text()
+    assert page[page.index("Training images, and below") :].count("<img") == 2 * 8 + 4 * 7
+    # Made anew, the folder holds other images than those that were trained on.
+    shutil.rmtree(tmp_path / "plain")
+    from_arrays(255 - pixels, None, tmp_path / "plain", show_progress=False)
+    assert "Reconstructions" not in report(run).read_text()
 
 
 def test_a_batch_in_chunks_has_the_gradients_of_the_whole(root: Path, tmp_path: Path) -> None:

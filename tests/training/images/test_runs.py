@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from synthetic import make_dataset
 
 from ident3d.cli import main
+from ident3d.latents.factors import Factors
 from ident3d.latents.worlds import World
 from ident3d.training.images.evaluate import evaluate
 from ident3d.training.images.run import open_run
@@ -107,6 +108,12 @@ def test_what_train_refuses(root: Path, tmp_path: Path, words: list[str], senten
 def test_a_number_that_the_space_does_not_have_is_not_looked_at_as_in_version_01(given: dict[str, Any]) -> None:
     complete = with_defaults(TrainSettings(batch=8, **given), World(), 64, 100)
     assert given.items() <= complete.as_dict().items()
+
+
+@pytest.mark.parametrize(("loss", "space"), [(None, "sphere"), ("aninfonce", "sphere"), ("au", "box")])
+def test_where_codes_of_augmented_views_live(loss: str | None, space: str) -> None:
+    settings = TrainSettings(cond="augment", loss=loss, dim=4, batch=8)
+    assert with_defaults(settings, Factors(()), 64, 100).space == space
 
 
 def test_folders_that_cannot_be_trained_on(root: Path, tmp_path: Path) -> None:

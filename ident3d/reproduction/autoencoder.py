@@ -71,14 +71,16 @@ def mnist_below(base: Path) -> Path:
     for split, count in MNIST.images.items():
         folder = base / MNIST.name / split
         if not is_dataset(folder):
-            raise UserError(f"The table needs MNIST in {folder}; `ident3d datasets fetch mnist` brings it.")
+            raise UserError(
+                f"The table needs MNIST in {folder}; `ident3d datasets fetch mnist --out {folder.parent}` brings it."
+            )
         found = read_description(folder)
         facts = (found.settings.get("origin", {}).get("name"), found.n, found.shape, found.complete)
         side = MNIST.size, MNIST.size, MNIST.channels
         if facts != (MNIST.title, count, side, True) or world_of(found.settings).classes != MNIST.classes:
             raise UserError(
                 f"{folder} is not MNIST's {count:,} images of {split} with their classes; move it away, and "
-                "`ident3d datasets fetch mnist` brings them."
+                f"`ident3d datasets fetch mnist --out {folder.parent}` brings them."
             )
     return base / MNIST.name / "train"
 

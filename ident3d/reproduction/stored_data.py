@@ -75,13 +75,15 @@ DATA: Final = {
     ),
     **{
         f"{name}/{split}": StoredData(
-            labelled.title, count, Factors((), labelled.classes), f"ident3d datasets fetch {name}"
+            labelled.title, count, Factors((), labelled.classes), f"ident3d datasets fetch {name} --out {{0.parent}}"
         )
         for name, labelled in LABELLED_SETS.items()
         for split, count in labelled.images.items()
     },
     "imagenet/train": StoredData("", None, Factors(()), "ident3d import --folder PATH/train {} --size 224"),
-    "imagenet/test": StoredData("", None, Factors(()), "ident3d import --folder PATH/val {} --split test --size 224"),
+    "imagenet/test": StoredData(
+        "", None, Factors(()), "ident3d import --folder PATH/val {0} --split test --size 224 --like {0.parent}/train"
+    ),
     **{f"natural-{images}-drawn": natural_data(images, TABLE, drawn=DRAWN) for images in PAIRED},
     f"natural-{GRID}": natural_data(GRID, TABLE),
     **{f"natural-kitti-{images}": natural_data(images, "KITTI", "kitti") for images in SETS},

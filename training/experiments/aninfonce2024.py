@@ -8,7 +8,7 @@ results/.
     ident3d reproduce aninfonce-linear    14 CPU minutes     results/aninfonce-linear-mini
     ident3d reproduce hard-negatives      16 CPU minutes     results/hard-negatives-mini
     ident3d reproduce ensemble            18 CPU minutes     results/ensemble-mini
-    ident3d reproduce dimension-batch     an hour, reckoned
+    ident3d reproduce dimension-batch     43 CPU minutes     results/dimension-batch-mini
 
 `--profile paper` has never been run here.
 """

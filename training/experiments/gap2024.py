@@ -3,7 +3,7 @@
 The paper shows curves and no figures; dimensions and Λ of `tricl` are its own, all else is ours.
 
     command                                cost               expected table
-    ident3d reproduce tricl                28 CPU minutes, half of it run     results/tricl-mini
+    ident3d reproduce tricl                27 CPU minutes     results/tricl-mini
     ident3d reproduce overlap              16 CPU minutes     results/overlap-mini
     ident3d reproduce marginal-mismatch    8 CPU minutes      results/marginal-mismatch-mini
 """

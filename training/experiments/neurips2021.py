@@ -3,11 +3,13 @@
 The table on Causal-3DIdent: twelve views, and how well a linear classifier finds the class, and kernel ridge regression
 each group of latents, in the codes.
 
-    ident3d reproduce causal3dident                                     14,000 + 4,200 images, 1,500 steps a row
-    ident3d reproduce causal3dident --profile paper --seeds 0,1,2       252,000 + 25,200 images, 200,000 steps a row
+    command                                                          size                          cost
+    ident3d reproduce causal3dident                                  14,000 + 4,200 images,        2 CPU hours, and 20
+                                                                     1,500 steps a row             CPU minutes to render
+    ident3d reproduce causal3dident --profile paper --seeds 0,1,2    252,000 + 25,200 images,      never run
+                                                                     200,000 steps a row
 
-Neither has been run to the end, so no cost is known; the command prints an estimate before it starts. The paper's table
-is in the rows below.
+The table of the first is results/causal3dident-mini. The paper's is in the rows below.
 """
 
 from dataclasses import replace

@@ -134,7 +134,7 @@ def test_a_mesh_of_a_file_wears_the_materials_of_its_object(ending: str, files: 
         (["--scene", "mine.py:Tent", "--mesh", "Tent=absent.obj"], "absent.obj cannot be read"),
         (["--scene", "mine.py:Tent", "--mesh", "Tent=tent.txt"], ".stl file"),
         (["--scene", "mine.py:Tent", "--mesh", "Tent=cut.stl"], "cut.stl cannot be read"),
-        (["--scene", "mine.py:Tent", "--mesh", "T|t=tent.obj"], "no name of a mesh"),
+        (["--scene", "mine.py:Tent", "--mesh", "T|t=tent.obj"], "is no mesh name"),
         (["--scene", "mine.py:Tent", "--mesh", "tent.obj"], "Cup=cup.stl"),
         (["--scene", "desk.blend", "--factors", "one.toml", "--mesh", "Tent=tent.obj"], "no factor and no [meshes]"),
         (["--scene", "desk.blend", "--factors", "side.toml"], "no mesh 'Tent'"),

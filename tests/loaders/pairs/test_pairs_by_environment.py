@@ -78,5 +78,5 @@ def test_one_tree_serves_all_environments_and_is_exact_far_from_the_others(sprea
         if kinds is not None:
             distance[classes[:, None] != classes] = np.inf
         np.testing.assert_array_equal(found, distance.argmin(axis=1))
-    with pytest.raises(UserError, match="no image in another environment, of their class"):
+    with pytest.raises(UserError, match="images have none in another environment, of their class"):
         Neighbours(z, "exact", (apart == 2).astype(np.int64), apart=apart)

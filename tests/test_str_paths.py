@@ -36,7 +36,7 @@ def test_no_parameter_is_for_a_path_alone() -> None:
 
 def test_paths_are_strings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mesh_files: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     make_dataset(Path("set"), 24)
     make_dataset(Path("test"), 40, split="test")
     assert len(ident3d.ImageDataset("set")) == len(ident3d.ImageDataset(["set"])) == 24

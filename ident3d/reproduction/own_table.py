@@ -2,8 +2,8 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
@@ -71,25 +71,25 @@ def experiment_of(content: Mapping[str, Any], path: Path) -> Experiment:
     if not isinstance(columns, list) or not columns or not all(isinstance(column, str) for column in columns):
         raise UserError('`columns` is a list of names of scores, such as ["R²", "MCC"].')
     scores: dict[str, tuple[str, tuple[str, ...]]] = {}
-    variant: Variant[Any]
+    variants: tuple[Variant[Any], ...]
     # A column that does not exist would stay empty, after hours of training.
     if is_images:
         scores = {column: (SHORT.get(column) or column, ()) for column in columns}
         choose_scores([score for score, _ in scores.values()])
-        variant = image_variant(table_at(content, "data"), TrainSettings())
+        variants = image_variants(table_at(content, "data"), [row.name for row in rows])
     else:
         for column in columns:
             check_known("figure of mixed latents", column, MEANINGS)
         if identity := [row.name for row in rows if row.change is None]:
             raise UserError(f"Row {identity[0]}: `identity` is for tables on images; here it is a column, identity R².")
-        variant = Variant(name="mixing", settings=MixingSettings())
+        variants = (Variant(name="mixing", settings=MixingSettings()),)
     return Experiment(
         name=folder_name("name", name),
         title=title,
         kind="images" if is_images else "mixing",
         columns=tuple(columns),
         rows=tuple(rows),
-        profiles={OWN: (variant,)},
+        profiles={OWN: variants},
         scores=scores,
         notes=text_at(content, "notes", ""),
         seeds=tuple(seeds),
@@ -114,8 +114,24 @@ def row_of(
     return Row(name, {**shared, **changes(kind, rest, where)}, paper)
 
 
-def image_variant(data: Mapping[str, Any], settings: TrainSettings) -> ImageVariant:
-    """Return what a table on images is run on: folders that exist, or a world to be rendered."""
+def image_variants(data: Mapping[str, Any], known: Sequence[str]) -> tuple[ImageVariant, ...]:
+    """Return what a table on images is run on: [data] itself, or each [data.NAME], with the rows that it may name."""
+    if "train" in data or not data or not all(isinstance(each, dict) for each in data.values()):
+        return (image_variant("images", data),)
+    found = []
+    for name, content in data.items():
+        rows = content.get("rows", [])
+        if not isinstance(rows, list):
+            raise UserError(f"`rows` of [data.{name}] is a list of names of rows, not {rows!r}.")
+        for row in rows:
+            check_known("row", row, known)
+        images = image_variant(folder_name("data", name), {key: content[key] for key in content if key != "rows"})
+        found.append(replace(images, rows=tuple(rows), only_rows=bool(rows)))
+    return tuple(found)
+
+
+def image_variant(name: str, data: Mapping[str, Any]) -> ImageVariant:
+    """Return images that a table is run on: folders that exist, or a world to be rendered."""
     if not {"train", "test"} <= data.keys():
         raise UserError("[data] names `train` and `test`: two dataset folders, or two numbers of images to render.")
     given = {split: data[split] for split in DATA_KEYS if split in data}
@@ -127,7 +143,7 @@ def image_variant(data: Mapping[str, Any], settings: TrainSettings) -> ImageVari
             raise UserError(f"{unfinished[0]} is not finished yet; the command that began it goes on where it stopped.")
         train = found["train"]
         return ImageVariant(
-            name="images", settings=settings, world=world_of(train.settings), size=train.size, train=train.n,
+            name=name, settings=TrainSettings(), world=world_of(train.settings), size=train.size, train=train.n,
             test=found["test"].n, channels=int(train.settings.get("channels", 3)), folders=folders,
         )  # fmt: skip
     check_keys("key of [data]", data, ("train", "test", "size", *WORLD_KEYS))
@@ -141,7 +157,7 @@ def image_variant(data: Mapping[str, Any], settings: TrainSettings) -> ImageVari
         world = World(**own)
     except (TypeError, ValueError, AttributeError) as error:
         raise error if isinstance(error, UserError) else UserError(f"[data] is no world: {error}.") from None
-    return ImageVariant(name="images", settings=settings, world=world, **numbers)
+    return ImageVariant(name=name, settings=TrainSettings(), world=world, **numbers)
 
 
 def changes(kind: type[TrainSettings] | type[MixingSettings], content: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -135,6 +135,30 @@ def test_images_may_be_rendered_first(tmp_path: Path) -> None:
     assert variant.world == World(fixed={"rotation": 0})
 
 
+def test_a_table_on_several_data_sets(here: Path) -> None:
+    make_dataset(here / "less", 48)
+    few = '[data.few]\ntrain = "less"\ntest = "test"\nrows = ["wide"]\n'
+    data = f'[data.all]\ntrain = "train"\ntest = "test"\n{few}'
+    text = IMAGES.replace('[data]\ntrain = "train"\ntest = "test"\n', data)
+    Path("own.toml").write_text(text)
+    found = own_experiment("own.toml")
+    run = {
+        (variant.name, variant.train): [row.name for row in found.rows_of(variant, ())]
+        for variant in found.variants("own")
+        if isinstance(variant, ImageVariant)
+    }
+    assert run == {("all", 64): ["narrow", "wide", "pixels"], ("few", 48): ["wide"]}
+    for old, new, fact in (
+        ('["wide"]', '["wides"]', "'wide'"),
+        ('["wide"]', '"wide"', "data.few"),
+        ('"less"', "4", "numbers"),
+        ("data.few", 'data."a/b"', "'a/b'"),
+    ):
+        Path("own.toml").write_text(text.replace(old, new))
+        with pytest.raises(UserError, match=rf"own\.toml.*{fact}"):
+            own_experiment("own.toml")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "fact"),
     [
@@ -170,9 +194,10 @@ def test_what_a_file_may_not_say(here: Path, old: str, new: str, fact: str) -> N
 
 def test_the_files_of_the_page_can_be_read(here: Path) -> None:
     page = (Path(__file__).parents[2] / "docs/how-to/own-table.md").read_text(encoding="utf-8")
-    whole, rendered = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    whole, rendered, several = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     whole = re.sub('"data/3dident-(train|test)-[^"]*"', r'"\1"', whole)
-    for text in (whole, re.sub(r"^\[data\]\n(.+\n)*", rendered, whole, flags=re.MULTILINE)):
+    for data in (None, rendered, several):
+        text = re.sub(r"^\[data\]\n(.+\n)*", data, whole, flags=re.MULTILINE) if data else whole
         Path("page.toml").write_text(text)
         found = own_experiment("page.toml")
         assert [row.name for row in found.rows] == ["narrow", "usual", "sphere", "pixels"]

@@ -19,11 +19,11 @@ from ident3d.loaders.stores.lease import Busy
 from ident3d.memory import keep_memory
 from ident3d.metrics.scoring import choose_scores
 from ident3d.reproduction.autoencoder import autoencoder_facts
-from ident3d.reproduction.cells import Cell, CellEvent, CellStatus, write_result
+from ident3d.reproduction.cells import Cell, CellEvent, CellStatus, by_latent, figures, write_result
 from ident3d.reproduction.readout_cells import readout_figures
 from ident3d.training.experiments.experiment import Experiment, ImageVariant
 from ident3d.training.images.by_protocol import ProtocolEvaluation, evaluate_by_protocol
-from ident3d.training.images.evaluate import Evaluation, evaluate, identity_r2
+from ident3d.training.images.evaluate import evaluate, identity_r2
 from ident3d.training.images.run import Run, new_encoder
 from ident3d.training.images.settings import TrainSettings, moving_latents, with_defaults
 from ident3d.training.images.train import train
@@ -38,6 +38,7 @@ from ident3d.training.report.tables import duration
 # Validation images are of the split test, whose latents share nothing with the training set's, and of another seed.
 VALIDATION_SEED: Final = 1
 WIDTH_PAIRS: Final = 5000  # drawn to measure how wide the pairs of a row turned out
+BY_LATENT: Final = "linear_r2_held_out"  # the score whose values by latent a table shows
 # A decoder has as many weights as its encoder; a step with it took 104 ms where one without it took 36.
 WITH_DECODER: Final = 3
 
@@ -194,6 +195,7 @@ def score_cell(
 ) -> None:
     """Score a trained row and write its result; the row's folder is held."""
     settings = cell.variant.settings_of(cell.row, cell.seed)
+    detail: dict[str, Any] = {}
     if experiment.protocol:
         found, by_paper = by_protocol(experiment, cell, run, scored, **options)
         write_report(run, by_paper)
@@ -203,10 +205,13 @@ def score_cell(
     else:
         evaluation = evaluate(run, scored, encoder=settings.encoder, metrics=metrics_of(experiment), **options)
         write_report(run, evaluation)
-        found = figures(experiment, evaluation)
+        found = figures(experiment, evaluation.report)
+        if BY_LATENT in {name for name, _ in experiment.scores.values()}:
+            detail = {"r2_by_latent": by_latent(evaluation.report, BY_LATENT)}
     log = read_log(run.path)
     seconds, cpu = (sum(line.get(name, 0.0) for line in log) for name in ("seconds", "cpu_seconds"))
-    facts = depends_on(cell) | {"dtype": run.dtype, **run.facts} | {"widths": pair_widths(run), "cpu_seconds": cpu}
+    facts = depends_on(cell) | {"dtype": run.dtype, **run.facts, **detail}
+    facts |= {"widths": pair_widths(run), "cpu_seconds": cpu}
     if log and "precision_min" in log[-1]:
         facts["learnt_lambda"] = [log[-1]["precision_min"], log[-1]["precision_max"]]
     # Last: the result's file says that all before it was done.
@@ -229,21 +234,6 @@ def metrics_of(experiment: Experiment) -> str:
     """Return what the columns need: the default scores, which the report shows, or all."""
     usual, _ = choose_scores("default")
     return "default" if {name for name, _ in experiment.scores.values()} <= set(usual) else "all"
-
-
-def figures(experiment: Experiment, evaluation: Evaluation) -> dict[str, float]:
-    """Return a run's figures under the table's columns; a column without a score is left out."""
-    found, report = {}, evaluation.report
-    for column, (name, latents) in experiment.scores.items():
-        # A score may not exist for these latents, such as that of the class.
-        if name not in report.scores:
-            continue
-        score = report.scores[name].as_dict()
-        per_latent = dict(zip(report.latent_names, score.get("per_latent", ()), strict=False))
-        values = [per_latent.get(latent) for latent in latents] if latents else [score["score"]]
-        if numbers := [float(value) for value in values if value is not None]:
-            found[column] = sum(numbers) / len(numbers)
-    return found
 
 
 def pair_widths(run: Run) -> dict[str, float | None]:

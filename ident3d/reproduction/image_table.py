@@ -6,10 +6,12 @@ from typing import Any, Final
 
 from scipy.stats import spearmanr
 
+from ident3d.latents.attainable import attainable_r2
+from ident3d.latents.worlds import World
 from ident3d.reproduction.cells import Result
 from ident3d.reproduction.mixing_table import Grid
 from ident3d.training.experiments.experiment import Experiment, ImageVariant, Variant
-from ident3d.training.report.tables import PERCENT
+from ident3d.training.report.tables import PERCENT, number
 
 # What the images and the seed decide, and what cannot change a figure of the paper's.
 NOT_COMPARED: Final = ("seed", "size", "dtype", "compile", "sync_bn", "chunk", "search")
@@ -20,12 +22,13 @@ Cells = dict[tuple[str, str], tuple[float, float]]  # row, column → the paper'
 
 
 def image_grids(experiment: Experiment, profile: str, results: Sequence[Result]) -> list[Grid]:
-    """Return the order of the figures, what each row is, where its Λ̂ ended, and the settings that are not the paper's.
+    """Return R² by latent, the order of the figures, what each row is, its Λ̂, and settings that are not the paper's.
 
     Other rows have a loss without Λ̂, or were run before it was recorded.
     """
     by_variant = {name: [r for r in results if r.variant == name] for name in dict.fromkeys(r.variant for r in results)}
     grids = [
+        *(latent_grid(variant, by_variant.get(variant.name, ())) for variant in experiment.profiles[profile]),
         *(order_grid(experiment, name, own) for name, own in by_variant.items() if experiment.ordered),
         Grid("Rows", ("row", "its own settings"), own_settings(experiment, results)),
         Grid("Λ̂ at the end", ("row", "seed", "least", "most"), learnt_ranges(results)),
@@ -34,6 +37,25 @@ def image_grids(experiment: Experiment, profile: str, results: Sequence[Result])
         rows = [line for variant in experiment.profiles[profile] for line in changed(experiment, variant, results)]
         grids.append(Grid("Settings", ("variant", "setting", "paper", "here"), rows))
     return [grid for grid in grids if grid.rows]
+
+
+def latent_grid(variant: Variant[Any], results: Sequence[Result]) -> Grid:
+    """Return the held-out R² of each latent, the mean over seeds, row by row below what is attainable.
+
+    Rows that were run before it was recorded are left out.
+    """
+    rows: dict[str, list[dict[str, float]]] = {}
+    for result in results:
+        if found := result.facts.get("r2_by_latent"):
+            rows.setdefault(result.row, []).append(found)
+    latents = list(next(iter(rows.values()))[0]) if rows else []
+    lines = [
+        [name, *(number(mean(each[latent] for each in seeds)) for latent in latents)] for name, seeds in rows.items()
+    ]
+    if rows and isinstance(variant, ImageVariant) and isinstance(variant.world, World):
+        most = attainable_r2(variant.world)
+        lines.insert(0, ["attainable", *(number(most.get(latent)) for latent in latents)])
+    return Grid(f"{variant.name}: R² by latent", ("row", *latents), lines)
 
 
 def order_grid(experiment: Experiment, variant: str, results: Sequence[Result]) -> Grid:

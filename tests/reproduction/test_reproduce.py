@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -93,11 +94,18 @@ def test_the_table_names_one_command_that_makes_it_and_is_a_table_in_markdown(tm
     command = "ident3d reproduce table4 --profile tiny --rows supervised,identity --seeds 0,1"
     assert f"by `{command}`" in markdown
     assert json.loads((folder / "table.json").read_text())["command"] == command
-    table, rest = markdown.split("## Rows")
+    table, by_latent, rest = re.split("## Rows|## all-ten: R² by latent", markdown)
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in by_latent.splitlines() if "|" in line]
+    attainable, supervised = (dict(zip(lines[0], line, strict=True)) for line in lines[2:])
+    assert attainable | {"z": "1.000", "object_hue": "0.963", "ground_hue": "0.999", "row": "attainable"} == attainable
+    assert supervised["row"] == "supervised"
+    results = json.loads((folder / "table.json").read_text())["results"]
+    found = [result["facts"]["r2_by_latent"]["x"] for result in results if result["row"] == "supervised"]
+    assert float(supervised["x"]) == pytest.approx(sum(found) / 2, abs=6e-4)
     assert "| supervised |" in " ".join(rest.split())
-    lines = [line for line in table.splitlines() if line.startswith("|")]
-    assert len(lines) == 4
-    assert {line.count("|") for line in lines} == {lines[1].count("|")}
+    rows = [line for line in table.splitlines() if line.startswith("|")]
+    assert len(rows) == 4
+    assert {line.count("|") for line in rows} == {rows[1].count("|")}
     assert "Computed by " in markdown
     page = (folder / "report.html").read_text()
     one_by_one = page[page.index("Seed by seed") :]

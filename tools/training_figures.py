@@ -1,4 +1,4 @@
-"""Draws the figures of docs/explanation/boxes.md from results/box-start: its table, and the logs of its runs.
+"""Draws the figures of docs/explanation/boxes.md from the tables below results/ and the logs of their runs.
 
 python tools/training_figures.py
 """
@@ -14,24 +14,48 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 ROOT = Path(__file__).parents[1]
-PICTURES, TABLE = ROOT / "docs/pictures", ROOT / "results/box-start"
+PICTURES, RESULTS = ROOT / "docs/pictures", ROOT / "results"
 # A plateau lies below this R² of batches; the mean of so many lines of the log counts.
 LEFT, LINES = 0.88, 3
 # The batches whose runs are drawn latent by latent.
 START = "auto"
+# Latents that are drawn as one: the mean of their R².
+GROUPS = {
+    "positions": ("x", "y", "z"),
+    "spotlight's position": ("spotlight_position",),
+    "ground's hue": ("ground_hue",),
+    "object's hue": ("object_hue",),
+    "spotlight's hue": ("spotlight_hue",),
+    "rotations": ("rotation_phi", "rotation_theta", "rotation_psi"),
+}
 
 Log = list[dict[str, Any]]
 
 
 def main() -> None:
-    logs = {bound_and_batch(path): log_of(path) for path in sorted(TABLE.glob("images/*/metrics.jsonl"))}
+    logs = {bound_and_batch(row): log for row, log in logs_of("box-start").items()}
     box_start(logs)
-    latents_over_steps({batch: log for (bound, batch), log in logs.items() if bound == START})
+    auto = {f"{batch} pairs": log for (bound, batch), log in sorted(logs.items()) if bound == START}
+    latents_over_steps("box-start", auto, "latents-over-steps")
+    latents_over_steps("encoders", logs_of("encoders"), "encoders")
+    size_and_data(results_of("size-and-data"))
 
 
-def bound_and_batch(path: Path) -> tuple[str, int]:
-    """What names a run's folder, such as 6-256-seed0."""
-    bound, batch, _ = path.parent.name.split("-")
+def results_of(table: str) -> list[dict[str, Any]]:
+    """The results of a table."""
+    found: list[dict[str, Any]] = json.loads((RESULTS / table / "table.json").read_text())["results"]
+    return found
+
+
+def logs_of(table: str) -> dict[str, Log]:
+    """The logs of a table's runs by row."""
+    paths = sorted((RESULTS / table).glob("images/*/metrics.jsonl"))
+    return {path.parent.name.removesuffix("-seed0"): log_of(path) for path in paths}
+
+
+def bound_and_batch(row: str) -> tuple[str, int]:
+    """What names a row, such as 6-256."""
+    bound, batch = row.split("-")
     return bound, int(batch)
 
 
@@ -80,16 +104,16 @@ def cell(axes: Axes, x: float, y: float, text: str, shade: float) -> None:
     axes.text(x, y, text, ha="center", va="center", fontsize=8, color="0.1" if shade < 0.6 else "white")
 
 
-def latents_over_steps(logs: dict[int, Log]) -> None:
-    """R² of each latent over steps, a curve for each batch."""
-    widths = json.loads((TABLE / "table.json").read_text())["results"][0]["facts"]["widths"]
+def latents_over_steps(table: str, logs: dict[str, Log], picture: str) -> None:
+    """R² of each latent over steps, a curve for each run."""
+    widths = results_of(table)[0]["facts"]["widths"]
     names = [name for name, width in widths.items() if width is not None]
     figure = Figure(figsize=(9.6, 4.0), layout="constrained")
     panels = list(figure.subplots(2, 4, sharex=True, sharey=True).flat)
     for k, (axes, name) in enumerate(zip(panels, names, strict=False)):
-        for batch, log in sorted(logs.items()):
+        for label, log in logs.items():
             values = smooth([line["r2_by_latent"][k] for line in log])
-            axes.plot([line["step"] for line in log], values, label=f"{batch} pairs")
+            axes.plot([line["step"] for line in log], values, label=label)
         axes.set(title=name.replace("_", " "), ylim=(0, 1), xlim=(0, None))
         axes.grid(alpha=0.3)
     # The last panel holds the legend alone.
@@ -98,7 +122,32 @@ def latents_over_steps(logs: dict[int, Log]) -> None:
         axes.legend(*panels[0].get_legend_handles_labels(), loc="center", frameon=False)
     figure.supxlabel("steps")
     figure.supylabel("R² of batches")
-    figure.savefig(PICTURES / "latents-over-steps.png", dpi=150)
+    figure.savefig(PICTURES / f"{picture}.png", dpi=150)
+
+
+def size_and_data(results: list[dict[str, Any]]) -> None:
+    """R² of groups of latents over the number of images, and over their pixels."""
+    by_images = {r["facts"]["images"]["train"]: r for r in results if r["variant"] != "pixels"}
+    by_pixels = {r["facts"]["settings"]["size"]: r for r in results if r["variant"] == "pixels"}
+    figure = Figure(figsize=(9.6, 3.8), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, found, what in zip(panels, (by_images, by_pixels), ("images of 64 pixels", "pixels"), strict=True):
+        counts = sorted(found)
+        for name, latents in GROUPS.items():
+            each = [np.mean([found[n]["facts"]["r2_by_latent"][latent] for latent in latents]) for n in counts]
+            axes.plot(counts, each, marker="o", markersize=3, label=name)
+        for name, style in (("R²", "-"), ("MCC", "--")):
+            axes.plot(counts, [found[n]["figures"][name] for n in counts], style, color="0.2", linewidth=2, label=name)
+        widths = [np.mean([width for width in found[n]["facts"]["widths"].values() if width]) for n in counts]
+        axes.set_xscale("log")
+        ticks = [f"{n:,}\npairs ×{width:.2f}" for n, width in zip(counts, widths, strict=True)]
+        axes.set_xticks(counts, ticks)
+        axes.minorticks_off()
+        axes.set(xlabel=what, ylim=(0, 1))
+        axes.grid(alpha=0.3)
+    panels[0].set_ylabel("R² on held-out images")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
+    figure.savefig(PICTURES / "size-and-data.png", dpi=150)
 
 
 if __name__ == "__main__":

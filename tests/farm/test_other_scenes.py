@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.bpy, pytest.mark.slow]
 @pytest.mark.parametrize("scene", ["causal3dident", "Lamp"])
 @pytest.mark.parametrize("proof", ["test_determinism", "test_faults", "test_cluster"])
 def test_the_proofs_hold_in_other_scenes(proof: str, scene: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "--no-cov", str(Path(__file__).with_name(f"{proof}.py"))]
+    command = [sys.executable, "-m", "pytest", "-q", str(Path(__file__).with_name(f"{proof}.py"))]
     if scene == "Lamp":
         (tmp_path / "mine.py").write_text(LAMP)
         scene = f"{tmp_path / 'mine.py'}:Lamp"

@@ -54,7 +54,7 @@ def test_every_machine_gets_these_bytes(scene: str, digest: str) -> None:
 def test_processors_without_vector_instructions_get_these_bytes() -> None:
     """The recorded bytes of this folder's tests once more, with NumPy's vector loops switched off."""
     features = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
-    options = ["-q", "--no-cov", "-p", "no:cacheprovider", "-W", "ignore", "-k", "every_machine"]
+    options = ["-q", "-p", "no:cacheprovider", "-W", "ignore", "-k", "every_machine"]
     plain = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(Path(__file__).parent)],
         env=os.environ | {"NPY_DISABLE_CPU_FEATURES": " ".join(features)},

@@ -54,7 +54,7 @@ class Report:
         """Return a line per score with its interval, the values per latent, and what was left out."""
         sizes = f"{self.settings['rows']} rows, {len(self.latent_names)} latents, {self.settings['codes']} codes"
         lines = [f"{sizes}, seed {self.settings['seed']}", "", *self._headlines()]
-        detail = {name: values for name in self.scores if (values := self._per_latent(name)) is not None}
+        detail = {name: values for name in self.scores if (values := self.per_latent(name)) is not None}
         if detail:
             rows = [
                 [CATALOGUE[name].per_latent or name, *("-" if np.isnan(x) else f"{x:.3f}" for x in values)]
@@ -97,7 +97,7 @@ class Report:
                 row.insert(2, f"{interval.low:.4f} to {interval.high:.4f}" if interval else "-")
         return _aligned(rows, left={0, len(rows[0]) - 1})
 
-    def _per_latent(self, name: str) -> Floats | None:
+    def per_latent(self, name: str) -> Floats | None:
         """Return the values of a score per latent, NaN for latents that it is not about; None if it has none."""
         values = getattr(self.scores[name], "per_latent", None)
         if values is None:

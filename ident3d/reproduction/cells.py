@@ -8,8 +8,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from ident3d.errors import UserError
 from ident3d.loaders.format.files import read_json, write_json
-from ident3d.metrics.report import Report
-from ident3d.training.experiments.experiment import Experiment, Row, Variant
+from ident3d.training.experiments.experiment import Row, Variant
 from ident3d.training.loop.run_folder import with_new_names
 
 RESULT_FILE: Final = "result.json"
@@ -68,28 +67,6 @@ def write_result(cell: Cell[Any], figures: dict[str, float], seconds: float, fac
     """Write the file that makes a cell a finished one."""
     result = Result(cell.variant.name, cell.row.name, cell.seed, figures, round(seconds, 1), "", facts)
     write_json(cell.folder / RESULT_FILE, vars(result))
-
-
-def figures(experiment: Experiment, report: Report) -> dict[str, float]:
-    """Return a run's figures under the table's columns; a column without a score is left out."""
-    found = {}
-    for column, (name, latents) in experiment.scores.items():
-        # A score may not exist for these latents, such as that of the class.
-        if name not in report.scores:
-            continue
-        per_latent = by_latent(report, name)
-        values = [per_latent.get(latent) for latent in latents] if latents else [report.scores[name].as_dict()["score"]]
-        if numbers := [float(value) for value in values if value is not None]:
-            found[column] = sum(numbers) / len(numbers)
-    return found
-
-
-def by_latent(report: Report, name: str) -> dict[str, float]:
-    """Return a score's values by latent, of those that have one."""
-    values = report.scores[name].as_dict().get("per_latent", ())
-    return {
-        latent: float(value) for latent, value in zip(report.latent_names, values, strict=False) if value is not None
-    }
 
 
 def result_of(content: Mapping[str, Any]) -> Result:

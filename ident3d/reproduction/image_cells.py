@@ -19,7 +19,8 @@ from ident3d.loaders.stores.lease import Busy
 from ident3d.memory import keep_memory
 from ident3d.metrics.scoring import choose_scores
 from ident3d.reproduction.autoencoder import autoencoder_facts
-from ident3d.reproduction.cells import Cell, CellEvent, CellStatus, by_latent, figures, write_result
+from ident3d.reproduction.cells import Cell, CellEvent, CellStatus, write_result
+from ident3d.reproduction.image_table import by_latent, figures_of
 from ident3d.reproduction.readout_cells import readout_figures
 from ident3d.training.experiments.experiment import Experiment, ImageVariant
 from ident3d.training.images.by_protocol import ProtocolEvaluation, evaluate_by_protocol
@@ -59,7 +60,7 @@ def dataset_path(variant: ImageVariant, split: str, base: Path) -> Path:
     """Return the folder of a variant's images: a user's own, or the one that `ident3d render` writes."""
     if variant.folders:
         if split not in variant.folders:
-            raise UserError(f"The table's [data] names no folder for {split}.")
+            raise UserError(f"The table names no folder for {split} of {variant.name}.")
         return variant.folders[split]
     recipe = recipe_of(variant, split)
     return base / recipe.name(variant.count(split), source_of_recipe(recipe))
@@ -83,7 +84,7 @@ def dataset(variant: ImageVariant, split: str, base: Path, show_progress: bool) 
 
 
 def estimate(cells: Sequence[Cell[ImageVariant]], base: Path, device: str) -> list[str]:
-    """Say what is left to do: images to render, and hours of training judged by one pass of each variant's encoder.
+    """Say what is left to do: images to render, and hours of training judged by one pass of each encoder and size.
 
     Data sets that are generated, in minutes, are not counted; their folders need not be there yet.
     """
@@ -94,10 +95,10 @@ def estimate(cells: Sequence[Cell[ImageVariant]], base: Path, device: str) -> li
     }
     images = sum(count for path, count in wanted.items() if not is_complete(path))
     trained = [cell for cell in cells if cell.row.change is not None]
-    hours, known = 0.0, dict[tuple[str, str], float]()
+    hours, known = 0.0, dict[tuple[str, str, int | None], float]()
     for cell in trained:
         s, variant = settings_of(cell), cell.variant
-        kind = variant.name, s.encoder
+        kind = variant.name, s.encoder, s.size
         if kind not in known:
             known[kind] = seconds_per_image(s, variant, device)
         seconds = known[kind] * (WITH_DECODER if s.loss in VARIATIONAL else 1)
@@ -140,7 +141,8 @@ def depends_on(cell: Cell[ImageVariant]) -> dict[str, Any]:
     if v.fraction != 1:
         images["fraction"] = v.fraction
     if v.folders:
-        images["sha256"] = {split: read_description(v.folders[split]).shards_sha256 for split in ("train", v.scored)}
+        folders = {split: dataset_path(v, split, Path()) for split in splits(v)}
+        images["sha256"] = {split: read_description(folder).shards_sha256 for split, folder in folders.items()}
     settings = {} if cell.row.change is None else {"settings": settings_of(cell).as_dict()}
     return {"images": images, **settings, **autoencoder_facts(v, cell.folder.parents[1])}
 
@@ -154,7 +156,7 @@ def run_cells(
         if cell.done:
             continue
         yield CellEvent(cell, CellStatus.STARTED)
-        # Outside the try: images that cannot be rendered end the table, because every later row needs them too.
+        # Outside the try: images that cannot be rendered end the table, because later rows need them too.
         trained, scored = (dataset(cell.variant, split, base, show_progress) for split in splits(cell.variant))
         try:
             if cell.row.change is None:
@@ -205,7 +207,7 @@ def score_cell(
     else:
         evaluation = evaluate(run, scored, encoder=settings.encoder, metrics=metrics_of(experiment), **options)
         write_report(run, evaluation)
-        found = figures(experiment, evaluation.report)
+        found = figures_of(experiment, evaluation.report)
         if BY_LATENT in {name for name, _ in experiment.scores.values()}:
             detail = {"r2_by_latent": by_latent(evaluation.report, BY_LATENT)}
     log = read_log(run.path)

@@ -1,6 +1,7 @@
 """What the table of an experiment on images has besides its rows: their order and settings beside the paper's."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import isfinite
 from statistics import mean
 from typing import Any, Final
 
@@ -8,6 +9,7 @@ from scipy.stats import spearmanr
 
 from ident3d.latents.attainable import attainable_r2
 from ident3d.latents.worlds import World
+from ident3d.metrics.report import Report
 from ident3d.reproduction.cells import Result
 from ident3d.reproduction.mixing_table import Grid
 from ident3d.training.experiments.experiment import Experiment, ImageVariant, Variant
@@ -24,7 +26,7 @@ Cells = dict[tuple[str, str], tuple[float, float]]  # row, column → the paper'
 def image_grids(experiment: Experiment, profile: str, results: Sequence[Result]) -> list[Grid]:
     """Return R² by latent, the order of the figures, what each row is, its Λ̂, and settings that are not the paper's.
 
-    Other rows have a loss without Λ̂, or were run before it was recorded.
+    A row without Λ̂ has a loss without it, or was run before it was recorded.
     """
     by_variant = {name: [r for r in results if r.variant == name] for name in dict.fromkeys(r.variant for r in results)}
     grids = [
@@ -39,23 +41,47 @@ def image_grids(experiment: Experiment, profile: str, results: Sequence[Result])
     return [grid for grid in grids if grid.rows]
 
 
+def figures_of(experiment: Experiment, report: Report) -> dict[str, float]:
+    """Return a run's figures under the table's columns; a column without a score is left out."""
+    found = {}
+    for column, (name, latents) in experiment.scores.items():
+        # A score may not exist for these latents, such as that of the class.
+        if name not in report.scores:
+            continue
+        known = by_latent(report, name) if latents else {}
+        values = [known.get(each) for each in latents] if latents else [report.scores[name].as_dict()["score"]]
+        if numbers := [float(value) for value in values if value is not None]:
+            found[column] = sum(numbers) / len(numbers)
+    return found
+
+
+def by_latent(report: Report, name: str) -> dict[str, float]:
+    """Return a score's values by latent, of those that have one; nothing if the score was left out."""
+    values = report.per_latent(name) if name in report.scores else None
+    pairs = [] if values is None else zip(report.latent_names, values.tolist(), strict=False)
+    return {latent: value for latent, value in pairs if isfinite(value)}
+
+
 def latent_grid(variant: Variant[Any], results: Sequence[Result]) -> Grid:
     """Return the held-out R² of each latent, the mean over seeds, row by row below what is attainable.
 
-    Rows that were run before it was recorded are left out.
+    Rows without an encoder, and those that were run before it was recorded, are left out.
     """
     rows: dict[str, list[dict[str, float]]] = {}
     for result in results:
         if found := result.facts.get("r2_by_latent"):
             rows.setdefault(result.row, []).append(found)
-    latents = list(next(iter(rows.values()))[0]) if rows else []
-    lines = [
-        [name, *(number(mean(each[latent] for each in seeds)) for latent in latents)] for name, seeds in rows.items()
-    ]
+    latents = list(dict.fromkeys(latent for seeds in rows.values() for each in seeds for latent in each))
+    lines = [[name, *(mean_r2(seeds, latent) for latent in latents)] for name, seeds in rows.items()]
     if rows and isinstance(variant, ImageVariant) and isinstance(variant.world, World):
         most = attainable_r2(variant.world)
         lines.insert(0, ["attainable", *(number(most.get(latent)) for latent in latents)])
     return Grid(f"{variant.name}: R² by latent", ("row", *latents), lines)
+
+
+def mean_r2(seeds: Sequence[Mapping[str, float]], latent: str) -> str:
+    found = [each[latent] for each in seeds if latent in each]
+    return number(mean(found) if found else None)
 
 
 def order_grid(experiment: Experiment, variant: str, results: Sequence[Result]) -> Grid:

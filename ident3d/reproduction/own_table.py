@@ -116,27 +116,39 @@ def row_of(
 
 def image_variants(data: Mapping[str, Any], known: Sequence[str]) -> tuple[ImageVariant, ...]:
     """Return what a table on images is run on: [data] itself, or each [data.NAME], with the rows that it may name."""
-    if "train" in data or not data or not all(isinstance(each, dict) for each in data.values()):
-        return (image_variant("images", data),)
-    found = []
-    for name, content in data.items():
-        rows = content.get("rows", [])
-        if not isinstance(rows, list):
-            raise UserError(f"`rows` of [data.{name}] is a list of names of rows, not {rows!r}.")
-        for row in rows:
-            check_known("row", row, known)
-        images = image_variant(folder_name("data", name), {key: content[key] for key in content if key != "rows"})
-        found.append(replace(images, rows=tuple(rows), only_rows=bool(rows)))
+    parts = [name for name, content in data.items() if isinstance(content, dict)]
+    if not parts or data.keys() & DATA_KEYS:
+        return (image_variant("[data]", "images", data),)
+    if beside := [key for key in data if key not in parts]:
+        raise UserError(f"[data] holds `{beside[0]}` beside [data.{parts[0]}]; each part names its own.")
+    found = [part_of(name, data[name], known) for name in parts]
+    run = {row for part in found for row in part.rows or known}
+    if left := [row for row in known if row not in run]:
+        raise UserError(f"No part of [data] names the row {left[0]} among its `rows`.")
     return tuple(found)
 
 
-def image_variant(name: str, data: Mapping[str, Any]) -> ImageVariant:
+def part_of(name: str, data: Mapping[str, Any], known: Sequence[str]) -> ImageVariant:
+    """Return a part of a table, [data.NAME]: its images, and those of the known rows that are run on them."""
+    folder_name("data", name, marks="_-+=^")
+    where, rows = f"[data.{name}]", data.get("rows", list(known))
+    if not isinstance(rows, list) or not rows:
+        raise UserError(f"`rows` of {where} is a list of names of rows, not {rows!r}.")
+    for row in rows:
+        check_known("row", row, known)
+    if len(set(rows)) < len(rows):
+        raise UserError(f"`rows` of {where} names a row twice.")
+    images = image_variant(where, name, {key: value for key, value in data.items() if key != "rows"})
+    return replace(images, rows=tuple(rows), only_rows=True) if "rows" in data else images
+
+
+def image_variant(where: str, name: str, data: Mapping[str, Any]) -> ImageVariant:
     """Return images that a table is run on: folders that exist, or a world to be rendered."""
     if not {"train", "test"} <= data.keys():
-        raise UserError("[data] names `train` and `test`: two dataset folders, or two numbers of images to render.")
+        raise UserError(f"{where} names `train` and `test`: two dataset folders, or two numbers of images to render.")
     given = {split: data[split] for split in DATA_KEYS if split in data}
     if all(isinstance(value, str) for value in given.values()):
-        check_keys("key of [data]", data, DATA_KEYS)
+        check_keys(f"key of {where}", data, DATA_KEYS)
         folders = {split: local_copy(value) for split, value in given.items()}
         found = {split: read_description(folder) for split, folder in folders.items()}
         if unfinished := [folders[split] for split, each in found.items() if not each.complete]:
@@ -146,17 +158,17 @@ def image_variant(name: str, data: Mapping[str, Any]) -> ImageVariant:
             name=name, settings=TrainSettings(), world=world_of(train.settings), size=train.size, train=train.n,
             test=found["test"].n, channels=int(train.settings.get("channels", 3)), folders=folders,
         )  # fmt: skip
-    check_keys("key of [data]", data, ("train", "test", "size", *WORLD_KEYS))
+    check_keys(f"key of {where}", data, ("train", "test", "size", *WORLD_KEYS))
     numbers = {key: data.get(key, 64) for key in ("train", "test", "size")}
     if not all(type(value) is int and value > 0 for value in numbers.values()):
-        raise UserError("`train`, `test` and `size` of [data] are whole numbers if images are to be rendered.")
+        raise UserError(f"`train`, `test` and `size` of {where} are whole numbers if images are to be rendered.")
     own = {key: data[key] for key in WORLD_KEYS if key in data}
     if "graph" in own:
         own["graph"] = load_model(text_at(own, "graph", ""))
     try:
         world = World(**own)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise error if isinstance(error, UserError) else UserError(f"[data] is no world: {error}.") from None
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise error if isinstance(error, UserError) else UserError(f"{where} is no world: {error}.") from None
     return ImageVariant(name=name, settings=TrainSettings(), world=world, **numbers)
 
 
@@ -232,8 +244,9 @@ def text_at(content: Mapping[str, Any], key: str, default: str) -> str:
     return found
 
 
-def folder_name(what: str, name: str) -> str:
+def folder_name(what: str, name: str, marks: str = "_-+=,.^") -> str:
     """Return a name that becomes part of a folder's; raise UserError for one that cannot."""
-    if not re.fullmatch(r"[\w+=,^][\w.+=,^-]*", name) or len(name) > 100:
-        raise UserError(f"The {what} {name!r} names a folder: take letters, digits and _ - + = , . in it.")
+    if not re.fullmatch(rf"[\w{re.escape(marks)}]+", name) or name[0] in "-." or len(name) > 100:
+        shown = " ".join(marks)
+        raise UserError(f"The {what} {name!r} names a folder: take letters, digits and {shown} in it.")
     return name

@@ -158,9 +158,10 @@ def check_finished(experiment: Experiment, profile: str, folder: Path) -> None:
     rows = {row.name: row for row in experiment.rows}
     for result in finished_results(folder):
         path = folder / result.run
-        if result.variant not in variants or result.row not in rows:
-            raise UserError(f"{path} is no row of the profile {profile}; move it away, or choose another --out.")
-        variant = variants[result.variant]
+        variant = variants.get(result.variant)
+        if variant is None or result.row not in rows or (variant.only_rows and result.row not in variant.rows):
+            what = "the file" if experiment.file else f"the profile {profile}"
+            raise UserError(f"{path} is no row of {what}; move it away, or choose another --out.")
         cell: Cell[Any] = Cell(variant, rows[result.row], result.seed, path)
         if isinstance(variant, StoredVariant):
             # Data that this call does not run on may be away.

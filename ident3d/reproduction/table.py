@@ -56,13 +56,12 @@ def table_of(experiment: Experiment, profile: str, results: Iterable[Result]) ->
     results = sorted(results, key=lambda result: (order.index(result.row), result.seed))
     names = [variant.name for variant in experiment.profiles[profile]]
     by_variant = {name: own for name in names if (own := [r for r in results if r.variant == name])}
-    kind, have = kind_of(experiment), {result.row for result in results}
-    missing = [name for name in order if name not in have]
+    kind = kind_of(experiment)
     notes = [
         NOTE.format(kind.scored_on),
         kind.note,
         experiment.notes,
-        f"Not run yet: {', '.join(missing)}." if missing else "",
+        not_run(experiment, profile, by_variant),
     ]
     heads = ["row", *(head for column in experiment.columns for head in heads_of(experiment, column))]
     heads += ["seeds", *kind.last]
@@ -76,6 +75,19 @@ def table_of(experiment: Experiment, profile: str, results: Iterable[Result]) ->
         notes=[note for note in notes if note],
         more=[*further_grids(experiment, by_variant), *kind.grids(experiment, profile, results)],
     )
+
+
+def not_run(experiment: Experiment, profile: str, by_variant: Mapping[str, Sequence[Result]]) -> str:
+    """Return a sentence that names the rows without results, variant by variant if there are several."""
+    variants = experiment.profiles[profile]
+    missing = {}
+    for variant in variants:
+        have = {result.row for result in by_variant.get(variant.name, ())}
+        names = [row.name for row in experiment.rows if not variant.only_rows or row.name in variant.rows]
+        if rows := [name for name in names if name not in have]:
+            missing[variant.name] = ", ".join(rows)
+    said = [rows if len(variants) == 1 else f"{name}: {rows}" for name, rows in missing.items()]
+    return f"Not run yet: {'; '.join(said)}." if said else ""
 
 
 def further_grids(experiment: Experiment, by_variant: Mapping[str, Sequence[Result]]) -> list[Grid]:

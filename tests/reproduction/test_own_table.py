@@ -135,28 +135,63 @@ def test_images_may_be_rendered_first(tmp_path: Path) -> None:
     assert variant.world == World(fixed={"rotation": 0})
 
 
+PARTS = """
+[data.all]
+train = "train"
+test = "test"
+
+[data.few]
+train = "less"
+test = "test"
+rows = ["again"]
+
+[rows.pixels]
+identity = true
+
+[rows.again]
+identity = true
+"""
+
+
 def test_a_table_on_several_data_sets(here: Path) -> None:
     make_dataset(here / "less", 48)
-    few = '[data.few]\ntrain = "less"\ntest = "test"\nrows = ["wide"]\n'
-    data = f'[data.all]\ntrain = "train"\ntest = "test"\n{few}'
-    text = IMAGES.replace('[data]\ntrain = "train"\ntest = "test"\n', data)
-    Path("own.toml").write_text(text)
-    found = own_experiment("own.toml")
-    run = {
-        (variant.name, variant.train): [row.name for row in found.rows_of(variant, ())]
-        for variant in found.variants("own")
-        if isinstance(variant, ImageVariant)
-    }
-    assert run == {("all", 64): ["narrow", "wide", "pixels"], ("few", 48): ["wide"]}
-    for old, new, fact in (
-        ('["wide"]', '["wides"]', "'wide'"),
-        ('["wide"]', '"wide"', "data.few"),
-        ('"less"', "4", "numbers"),
-        ("data.few", 'data."a/b"', "'a/b'"),
-    ):
-        Path("own.toml").write_text(text.replace(old, new))
-        with pytest.raises(UserError, match=rf"own\.toml.*{fact}"):
-            own_experiment("own.toml")
+    Path("own.toml").write_text(PARTS)
+    one = command("own.toml", "--rows", "pixels", "--json")
+    assert json.loads(one.stdout)["command"] == "ident3d reproduce own.toml --rows pixels --variant all --seeds 0"
+    table = Path("data/reproduce/own/table.md")
+    assert "all: again; few: again" in table.read_text()
+    assert "another variant than few" in command("own.toml", "--variant", "few", "--rows", "pixels").stderr
+    whole = json.loads(command("own.toml", "--json").stdout)
+    assert whole["command"] == "ident3d reproduce own.toml --seeds 0"
+    run = {(each["variant"], each["row"]): each["facts"]["images"]["train"] for each in whole["results"]}
+    assert run == {("all", "pixels"): 64, ("all", "again"): 64, ("few", "again"): 48}
+    assert "Not run" not in table.read_text()
+    # What a part no longer runs does not stay in the table.
+    Path("own.toml").write_text(PARTS.replace('"again"', '"pixels"'))
+    refused = command("own.toml")
+    assert (refused.exit_code, "again-seed0" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fact"),
+    [
+        ('["again"]', '["agian"]', "'again'"),
+        ('["again"]', '"again"', r"\[data.few\]"),
+        ('["again"]', "[]", r"\[data.few\]"),
+        ('["again"]', '["again", "again"]', r"\[data.few\].*twice"),
+        ('"less"', "4", r"\[data.few\].*whole numbers"),
+        ('test = "test"\nrows', "rows", r"\[data.few\].*`test`"),
+        ("data.few", 'data."table.md"', r"'table\.md'"),
+        ("[data.all]", "[data]\nsize = 64\n[data.all]", r"`size` beside \[data.all\]"),
+        ('"test"\n\n', '"test"\nrows = ["again"]\n', "the row pixels"),
+    ],
+)
+def test_what_parts_of_a_table_may_not_say(here: Path, old: str, new: str, fact: str) -> None:
+    make_dataset(here / "less", 48)
+    assert old in PARTS
+    Path("own.toml").write_text(PARTS.replace(old, new, 1))
+    with pytest.raises(UserError, match=rf"own\.toml.*{fact}"):
+        own_experiment("own.toml")
 
 
 @pytest.mark.parametrize(
@@ -196,12 +231,14 @@ def test_the_files_of_the_page_can_be_read(here: Path) -> None:
     page = (Path(__file__).parents[2] / "docs/how-to/own-table.md").read_text(encoding="utf-8")
     whole, rendered, several = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     whole = re.sub('"data/3dident-(train|test)-[^"]*"', r'"\1"', whole)
-    for data in (None, rendered, several):
-        text = re.sub(r"^\[data\]\n(.+\n)*", data, whole, flags=re.MULTILINE) if data else whole
+    own = r"^\[data\]\n(.+\n)*"
+    for data, images in ((None, [64]), (rendered, [12_000]), (several, [2000, 40_000])):
+        text = re.sub(own, data, whole, flags=re.MULTILINE) if data else whole
         Path("page.toml").write_text(text)
         found = own_experiment("page.toml")
         assert [row.name for row in found.rows] == ["narrow", "usual", "sphere", "pixels"]
         assert found.rows[1].paper == {"R²": (96.73, 0.10), "MCC": (98.31, 0.04)}
+        assert [variant.train for variant in found.variants("own") if isinstance(variant, ImageVariant)] == images
 
 
 def test_a_file_that_is_not_there_and_a_name_that_is_none(tmp_path: Path) -> None:

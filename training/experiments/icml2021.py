@@ -72,6 +72,7 @@ TABLE4: Final = Experiment(
                 supervised=CEILING,
                 world=World(fixed=NO_ROTATION, hues="wrapped"),
                 rows=("box-normal", "supervised"),
+                only_rows=True,
             ),
         ),
     },

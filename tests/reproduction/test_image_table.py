@@ -1,10 +1,15 @@
-"""The order of a table's figures beside the paper's."""
+"""What a table on images takes from scores, its R² by latent, and the order of its figures beside the paper's."""
+
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from ident3d import score
 from ident3d.reproduction.cells import Result
-from ident3d.reproduction.image_table import order_grid
+from ident3d.reproduction.image_cells import BY_LATENT
+from ident3d.reproduction.image_table import by_latent, figures_of, latent_grid, order_grid
 from ident3d.reproduction.table import table_of
 from ident3d.training.experiments.icml2021 import TABLE4
 from ident3d.training.experiments.neurips2021 import CAUSAL3DIDENT
@@ -65,3 +70,34 @@ def test_few_or_equal_figures_have_no_order() -> None:
 def test_a_table_shows_it_where_its_experiment_asks() -> None:
     assert any("order" in grid.title for grid in table_of(CAUSAL3DIDENT, "mini", results_with(PAPER)).more)
     assert not TABLE4.ordered
+
+
+def test_figures_of_scores_that_are_left_out_or_hold_a_matrix() -> None:
+    z = np.random.default_rng(0).uniform(-1, 1, (16, 10))
+    few = score(z, z, "default")
+    # Half of 16 rows are too few for ten latents.
+    assert BY_LATENT in few.left_out
+    assert by_latent(few, BY_LATENT) == {}
+    assert figures_of(TABLE4, few).keys() == {"MCC"}
+    z = np.random.default_rng(0).uniform(-1, 1, (64, 3))
+    many = score(
+        z,
+        z,
+        [BY_LATENT, "block_r2", "periodic_r2"],
+        kinds=["continuous", "continuous", 2.0],
+        blocks={"one": [0], "two": [1, 2]},
+    )
+    scores = {"blocks": ("block_r2", ()), "second": (BY_LATENT, ("z1",))}
+    found = figures_of(replace(TABLE4, scores=scores), many)
+    assert found["second"] == pytest.approx(1)
+    assert found["blocks"] == many.scores["block_r2"].score
+    assert list(by_latent(many, "periodic_r2")) == [many.latent_names[2]]
+
+
+def test_r2_by_latent_is_the_mean_over_seeds_of_rows_that_have_it() -> None:
+    (variant, *_) = TABLE4.profiles["mini"]
+    each: list[dict[str, Any]] = [{"r2_by_latent": {"x": 0.5, "y": 1.0}}, {"r2_by_latent": {"x": 0.7}}, {}]
+    results = [Result(variant.name, "sphere", seed, {}, 1.0, "run", facts) for seed, facts in enumerate(each)]
+    grid = latent_grid(variant, results)
+    assert grid.rows == [["attainable", "1.000", "1.000"], ["sphere", "0.600", "1.000"]]
+    assert latent_grid(variant, results[2:]).rows == []

@@ -129,9 +129,10 @@ def size_and_data(results: list[dict[str, Any]]) -> None:
     """R² of groups of latents over the number of images, and over their pixels."""
     by_images = {r["facts"]["images"]["train"]: r for r in results if r["variant"] != "pixels"}
     by_pixels = {r["facts"]["settings"]["size"]: r for r in results if r["variant"] == "pixels"}
-    figure = Figure(figsize=(9.6, 3.8), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, found, what in zip(panels, (by_images, by_pixels), ("images of 64 pixels", "pixels"), strict=True):
+    parts = [part for part in ((by_images, "images of 64 pixels"), (by_pixels, "pixels")) if part[0]]
+    figure = Figure(figsize=(3 + 3.3 * len(parts), 3.8), layout="constrained")
+    panels = figure.subplots(1, len(parts), sharey=True, squeeze=False)[0]
+    for axes, (found, what) in zip(panels, parts, strict=True):
         counts = sorted(found)
         for name, latents in GROUPS.items():
             each = [np.mean([found[n]["facts"]["r2_by_latent"][latent] for latent in latents]) for n in counts]

@@ -20,7 +20,7 @@ from ident3d.memory import keep_memory
 from ident3d.metrics.scoring import choose_scores
 from ident3d.reproduction.autoencoder import autoencoder_facts
 from ident3d.reproduction.cells import Cell, CellEvent, CellStatus, write_result
-from ident3d.reproduction.image_table import by_latent, figures_of
+from ident3d.reproduction.image_table import BY_LATENT, by_latent, figures_of
 from ident3d.reproduction.readout_cells import readout_figures
 from ident3d.training.experiments.experiment import Experiment, ImageVariant
 from ident3d.training.images.by_protocol import ProtocolEvaluation, evaluate_by_protocol
@@ -39,7 +39,6 @@ from ident3d.training.report.tables import duration
 # Validation images are of the split test, whose latents share nothing with the training set's, and of another seed.
 VALIDATION_SEED: Final = 1
 WIDTH_PAIRS: Final = 5000  # drawn to measure how wide the pairs of a row turned out
-BY_LATENT: Final = "linear_r2_held_out"  # the score whose values by latent a table shows
 # A decoder has as many weights as its encoder; a step with it took 104 ms where one without it took 36.
 WITH_DECODER: Final = 3
 

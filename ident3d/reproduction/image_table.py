@@ -1,4 +1,4 @@
-"""What the table of an experiment on images has besides its rows: their order and settings beside the paper's."""
+"""What a table on images takes from scores, and what it has below its rows: R² by latent, order and settings."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
@@ -17,6 +17,7 @@ from ident3d.training.report.tables import PERCENT, number
 
 # What the images and the seed decide, and what cannot change a figure of the paper's.
 NOT_COMPARED: Final = ("seed", "size", "dtype", "compile", "sync_bn", "chunk", "search")
+BY_LATENT: Final = "linear_r2_held_out"  # the score whose values by latent a table shows
 # Fewer figures have no order worth the name: three of them agree by chance once in six times.
 LEAST: Final = 4
 

@@ -57,12 +57,7 @@ def table_of(experiment: Experiment, profile: str, results: Iterable[Result]) ->
     names = [variant.name for variant in experiment.profiles[profile]]
     by_variant = {name: own for name in names if (own := [r for r in results if r.variant == name])}
     kind = kind_of(experiment)
-    notes = [
-        NOTE.format(kind.scored_on),
-        kind.note,
-        experiment.notes,
-        not_run(experiment, profile, by_variant),
-    ]
+    notes = [NOTE.format(kind.scored_on), kind.note, experiment.notes, not_run(experiment, profile, by_variant)]
     heads = ["row", *(head for column in experiment.columns for head in heads_of(experiment, column))]
     heads += ["seeds", *kind.last]
     return Table(
@@ -79,14 +74,13 @@ def table_of(experiment: Experiment, profile: str, results: Iterable[Result]) ->
 
 def not_run(experiment: Experiment, profile: str, by_variant: Mapping[str, Sequence[Result]]) -> str:
     """Return a sentence that names the rows without results, variant by variant if there are several."""
-    variants = experiment.profiles[profile]
     missing = {}
-    for variant in variants:
+    for variant in experiment.profiles[profile]:
         have = {result.row for result in by_variant.get(variant.name, ())}
         names = [row.name for row in experiment.rows if not variant.only_rows or row.name in variant.rows]
         if rows := [name for name in names if name not in have]:
             missing[variant.name] = ", ".join(rows)
-    said = [rows if len(variants) == 1 else f"{name}: {rows}" for name, rows in missing.items()]
+    said = [rows if len(experiment.profiles[profile]) == 1 else f"{name}: {rows}" for name, rows in missing.items()]
     return f"Not run yet: {'; '.join(said)}." if said else ""
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from ident3d import score
 from ident3d.reproduction.cells import Result
-from ident3d.reproduction.image_cells import BY_LATENT
-from ident3d.reproduction.image_table import by_latent, figures_of, latent_grid, order_grid
+from ident3d.reproduction.image_table import BY_LATENT, by_latent, figures_of, latent_grid, order_grid
 from ident3d.reproduction.table import table_of
 from ident3d.training.experiments.icml2021 import TABLE4
 from ident3d.training.experiments.neurips2021 import CAUSAL3DIDENT

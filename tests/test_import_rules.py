@@ -70,7 +70,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # what augmentations do to a run's features, and to images
     "training.diagnostics": (*LATENTS, *DATASETS, "metrics", "training.loop", "training.losses", "training.encoders",
                              "training.views", "training.images"),
-    "training.experiments": ("latents", "latents.exact", "training.images", "training.mixing"),
+    # a table of a user's own may name a user's own code
+    "training.experiments": ("latents", "latents.exact", "training.own", "training.images", "training.mixing"),
     # a page shows what is attainable, how wide pairs were asked to be, and runs of either trainer
     "training.report": (*LATENTS, *DATASETS, "metrics", "training.loop", "training.losses", "training.images",
                         "training.mixing", "training.experiments"),

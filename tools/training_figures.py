@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 PICTURES, RESULTS = ROOT / "docs/pictures", ROOT / "results"
 # A plateau lies below this R² of batches; the mean of so many lines of the log counts.
 LEFT, LINES = 0.88, 3
-# The batches whose runs are drawn latent by latent.
+# The start whose runs are drawn latent by latent.
 START = "auto"
 # Latents that are drawn as one: the mean of their R².
 GROUPS = {
@@ -108,18 +108,19 @@ def latents_over_steps(table: str, logs: dict[str, Log], picture: str) -> None:
     """R² of each latent over steps, a curve for each run."""
     widths = results_of(table)[0]["facts"]["widths"]
     names = [name for name, width in widths.items() if width is not None]
-    figure = Figure(figsize=(9.6, 4.0), layout="constrained")
-    panels = list(figure.subplots(2, 4, sharex=True, sharey=True).flat)
+    # One panel more than there are latents: it holds the legend.
+    lines = len(names) // 4 + 1
+    figure = Figure(figsize=(9.6, 2.0 * lines), layout="constrained")
+    panels = list(figure.subplots(lines, 4, sharex=True, sharey=True).flat)
     for k, (axes, name) in enumerate(zip(panels, names, strict=False)):
         for label, log in logs.items():
             values = smooth([line["r2_by_latent"][k] for line in log])
             axes.plot([line["step"] for line in log], values, label=label)
         axes.set(title=name.replace("_", " "), ylim=(0, 1), xlim=(0, None))
         axes.grid(alpha=0.3)
-    # The last panel holds the legend alone.
     for axes in panels[len(names) :]:
         axes.axis("off")
-        axes.legend(*panels[0].get_legend_handles_labels(), loc="center", frameon=False)
+    panels[len(names)].legend(*panels[0].get_legend_handles_labels(), loc="center", frameon=False)
     figure.supxlabel("steps")
     figure.supylabel("R² of batches")
     figure.savefig(PICTURES / f"{picture}.png", dpi=150)
@@ -144,7 +145,7 @@ def size_and_data(results: list[dict[str, Any]]) -> None:
         ticks = [f"{n:,}\npairs ×{width:.2f}" for n, width in zip(counts, widths, strict=True)]
         axes.set_xticks(counts, ticks)
         axes.minorticks_off()
-        axes.set(xlabel=what, ylim=(0, 1))
+        axes.set(xlabel=what, ylim=(min(0.0, axes.get_ylim()[0]), 1))
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("R² on held-out images")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", frameon=False)

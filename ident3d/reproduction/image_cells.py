@@ -20,7 +20,7 @@ from ident3d.memory import keep_memory
 from ident3d.metrics.scoring import choose_scores
 from ident3d.reproduction.autoencoder import autoencoder_facts
 from ident3d.reproduction.cells import Cell, CellEvent, CellStatus, write_result
-from ident3d.reproduction.image_table import BY_LATENT, by_latent, figures_of
+from ident3d.reproduction.image_table import SCORE_BY_LATENT, by_latent, figures_of
 from ident3d.reproduction.readout_cells import readout_figures
 from ident3d.training.experiments.experiment import Experiment, ImageVariant
 from ident3d.training.images.by_protocol import ProtocolEvaluation, evaluate_by_protocol
@@ -30,7 +30,7 @@ from ident3d.training.images.settings import TrainSettings, moving_latents, with
 from ident3d.training.images.train import train
 from ident3d.training.loop.devices import circumstances, device_of, on_device
 from ident3d.training.loop.dtype import choose_dtype, seconds_of_pass
-from ident3d.training.loop.log_file import read_log
+from ident3d.training.loop.log_file import BY_LATENT, read_log
 from ident3d.training.loop.run_folder import hold_folder
 from ident3d.training.losses.choice import VARIATIONAL
 from ident3d.training.report.report import write_report
@@ -207,8 +207,8 @@ def score_cell(
         evaluation = evaluate(run, scored, encoder=settings.encoder, metrics=metrics_of(experiment), **options)
         write_report(run, evaluation)
         found = figures_of(experiment, evaluation.report)
-        if BY_LATENT in {name for name, _ in experiment.scores.values()}:
-            detail = {"r2_by_latent": by_latent(evaluation.report, BY_LATENT)}
+        if SCORE_BY_LATENT in {name for name, _ in experiment.scores.values()}:
+            detail = {BY_LATENT: by_latent(evaluation.report, SCORE_BY_LATENT)}
     log = read_log(run.path)
     seconds, cpu = (sum(line.get(name, 0.0) for line in log) for name in ("seconds", "cpu_seconds"))
     facts = depends_on(cell) | {"dtype": run.dtype, **run.facts, **detail}

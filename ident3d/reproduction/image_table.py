@@ -13,11 +13,12 @@ from ident3d.metrics.report import Report
 from ident3d.reproduction.cells import Result
 from ident3d.reproduction.mixing_table import Grid
 from ident3d.training.experiments.experiment import Experiment, ImageVariant, Variant
+from ident3d.training.loop.log_file import BY_LATENT
 from ident3d.training.report.tables import PERCENT, number
 
 # What the images and the seed decide, and what cannot change a figure of the paper's.
 NOT_COMPARED: Final = ("seed", "size", "dtype", "compile", "sync_bn", "chunk", "search")
-BY_LATENT: Final = "linear_r2_held_out"  # the score whose values by latent a table shows
+SCORE_BY_LATENT: Final = "linear_r2_held_out"  # the score whose values by latent a table shows
 # Fewer figures have no order worth the name: three of them agree by chance once in six times.
 LEAST: Final = 4
 
@@ -70,7 +71,7 @@ def latent_grid(variant: Variant[Any], results: Sequence[Result]) -> Grid:
     """
     rows: dict[str, list[dict[str, float]]] = {}
     for result in results:
-        if found := result.facts.get("r2_by_latent"):
+        if found := result.facts.get(BY_LATENT):
             rows.setdefault(result.row, []).append(found)
     latents = list(dict.fromkeys(latent for seeds in rows.values() for each in seeds for latent in each))
     lines = [[name, *(mean_r2(seeds, latent) for latent in latents)] for name, seeds in rows.items()]

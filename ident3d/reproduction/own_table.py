@@ -3,11 +3,12 @@
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
+from math import isfinite
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final
 
-from ident3d.errors import UserError, check_known, unknown
+from ident3d.errors import UserError, check_known
 from ident3d.latents.exact.causal import UNPARSED, load_model, toml_text
 from ident3d.latents.worlds import World
 from ident3d.loaders.folders.folder import local_copy
@@ -15,10 +16,11 @@ from ident3d.loaders.format.description import read_description
 from ident3d.loaders.format.latents_source import world_of
 from ident3d.metrics.scoring import choose_scores
 from ident3d.training.experiments.experiment import Experiment, ImageVariant, Row, Variant
+from ident3d.training.experiments.own_settings import changes
 from ident3d.training.images.settings import TrainSettings
+from ident3d.training.images.which_dataset import is_trained_on
 from ident3d.training.losses.choice import check_seeds
 from ident3d.training.mixing.settings import MixingSettings
-from ident3d.training.own.own_object import OwnOr
 from ident3d.training.report.mixing_report import MEANINGS
 
 # The one profile of such a table.
@@ -30,11 +32,6 @@ WORLD_KEYS: Final = (
 )  # fmt: skip
 # Short names of columns on images.
 SHORT: Final = {"R²": "linear_r2_held_out", "MCC": "mcc_pearson"}
-# Options whose settings have another name, and words of options that stand for None.
-OPTIONS: Final = {"lambda": "lambdas", "hard_lambda": "hard"}
-NONE_WORDS: Final = {"bound": ("auto", "match")}
-
-AnySettings = TypeVar("AnySettings", TrainSettings, MixingSettings)
 
 
 def own_experiment(path: Path | str) -> Experiment:
@@ -70,6 +67,11 @@ def experiment_of(content: Mapping[str, Any], path: Path) -> Experiment:
     columns = content.get("columns", ["R²", "MCC"] if is_images else ["R²", "MCC", "identity R²"])
     if not isinstance(columns, list) or not columns or not all(isinstance(column, str) for column in columns):
         raise UserError('`columns` is a list of names of scores, such as ["R²", "MCC"].')
+    if len(set(columns)) < len(columns):
+        raise UserError("`columns` names a score twice.")
+    for row in rows:
+        for column in row.paper:
+            check_known(f"column in `paper` of row {row.name}", column, columns)
     scores: dict[str, tuple[str, tuple[str, ...]]] = {}
     variants: tuple[Variant[Any], ...]
     # A column that does not exist would stay empty, after hours of training.
@@ -154,6 +156,9 @@ def image_variant(where: str, name: str, data: Mapping[str, Any]) -> ImageVarian
         if unfinished := [folders[split] for split, each in found.items() if not each.complete]:
             raise UserError(f"{unfinished[0]} is not finished yet; the command that began it goes on where it stopped.")
         train = found["train"]
+        for split in DATA_KEYS[1:]:
+            if split in found and is_trained_on(train.settings, found[split]):
+                raise UserError(f"`{split}` of {where} holds images of `train`: no score of them is held out.")
         return ImageVariant(
             name=name, settings=TrainSettings(), world=world_of(train.settings), size=train.size, train=train.n,
             test=found["test"].n, channels=int(train.settings.get("channels", 3)), folders=folders,
@@ -163,6 +168,8 @@ def image_variant(where: str, name: str, data: Mapping[str, Any]) -> ImageVarian
     if not all(type(value) is int and value > 0 for value in numbers.values()):
         raise UserError(f"`train`, `test` and `size` of {where} are whole numbers if images are to be rendered.")
     own = {key: data[key] for key in WORLD_KEYS if key in data}
+    for key in ("fixed", "do"):
+        table_at(own, key)
     if "graph" in own:
         own["graph"] = load_model(text_at(own, "graph", ""))
     try:
@@ -172,54 +179,10 @@ def image_variant(where: str, name: str, data: Mapping[str, Any]) -> ImageVarian
     return ImageVariant(name=name, settings=TrainSettings(), world=world, **numbers)
 
 
-def changes(kind: type[TrainSettings] | type[MixingSettings], content: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return settings as the file gives them, by the names of options, each checked for its type."""
-    hints = get_type_hints(kind)
-    known = [field.name for field in fields(kind) if field.name != "seed"]
-    found = {}
-    for key, value in content.items():
-        name = key.replace("-", "_")
-        name = OPTIONS.get(name, name)
-        if name == "seed":
-            raise UserError(f"The {where} names a seed; `seeds` of the file names them for all rows.")
-        if name not in known:
-            shown = {setting: option for option, setting in OPTIONS.items()}
-            raise unknown("setting", key, [shown.get(each, each) for each in known])
-        found[name] = setting(name, value, hints[name], f"{key} of {where}")
-    return found
-
-
-def setting(name: str, value: Any, hint: Any, shown: str) -> Any:
-    """Return a setting of the right type: a list as a tuple, a whole number as a number; raise UserError otherwise."""
-    if value in NONE_WORDS.get(name, ()):
-        return None
-    try:
-        if name == "lambdas":
-            several = value if isinstance(value, list) and isinstance(value[0], list) else [value]
-            return tuple(numbers_of(each) for each in several)
-        if name == "hard":
-            return numbers_of(value)
-        if name == "only":
-            return tuple(map(str, value if isinstance(value, list) else [value]))
-        hint = get_args(hint)[0] if get_origin(hint) is OwnOr else hint
-        value = float(value) if type(value) is int and isinstance(0.0, hint) else value
-        # True is a whole number in Python.
-        if isinstance(value, hint) and (type(value) is not bool or not isinstance(2, hint)):
-            return value
-    except (TypeError, ValueError, IndexError):
-        pass
-    wanted = "; it is a number or a list of numbers, such as [5, 25]" if name in ("lambdas", "hard") else ""
-    raise UserError(f"{shown} cannot be {value!r}{wanted}.")
-
-
-def numbers_of(value: Any) -> tuple[float, ...]:
-    return tuple(float(each) for each in (value if isinstance(value, list) else [value]))
-
-
 def published_figure(where: str, column: str, value: Any) -> tuple[float, float]:
     """Return a published figure: its mean and spread in percent, or the mean alone."""
     given = value if isinstance(value, list) else [value, 0.0]
-    if len(given) != 2 or not all(isinstance(each, int | float) for each in given):
+    if len(given) != 2 or not all(type(each) in (int, float) and isfinite(each) for each in given):
         raise UserError(f"`paper` of {where} holds a mean and a spread in percent, such as [96.7, 0.1], for {column}.")
     return float(given[0]), float(given[1])
 

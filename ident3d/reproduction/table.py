@@ -125,20 +125,30 @@ def shares(figure: tuple[float, float]) -> list[float]:
 
 
 def command_of(experiment: Experiment, profile: str, results: Sequence[Result]) -> str:
-    """Return one command that makes the whole table, whatever commands have made it row by row."""
-    words = [f"ident3d reproduce {experiment.file or f'{experiment.name} --profile {profile}'}"]
-    if not results:
-        return words[0]
-    # Options that name everything are left out.
+    """Return the commands that make the whole table: one for all rows that were run with the same seeds."""
+    seeds: dict[tuple[str, str], set[int]] = {}
+    for result in results:
+        seeds.setdefault((result.variant, result.row), set()).add(result.seed)
+    groups: dict[tuple[int, ...], list[Result]] = {}
+    for result in results:
+        groups.setdefault(tuple(sorted(seeds[result.variant, result.row])), []).append(result)
+    head = f"ident3d reproduce {experiment.file or f'{experiment.name} --profile {profile}'}"
+    words = (" ".join([head, *options_of(experiment, profile, group, same)]) for same, group in groups.items())
+    return " && ".join(words) or head
+
+
+def options_of(experiment: Experiment, profile: str, results: Sequence[Result], seeds: Sequence[int]) -> list[str]:
+    """Return the options that choose these rows and variants, without those that name everything."""
+    options = []
     rows, variants = (list(dict.fromkeys(getattr(r, name) for r in results)) for name in ("row", "variant"))
     every = experiment.variants(profile)
     if any(getattr(variant, "scored", "test") == "validation" for variant in every):
-        words.append("--validation")
+        options.append("--validation")
     if set(rows) != {row.name for variant in every for row in experiment.rows_of(variant)}:
-        words.append(f"--rows {','.join(rows)}")
+        options.append(f"--rows {','.join(rows)}")
     if set(variants) != {variant.name for variant in every}:
-        words.append(f"--variant {','.join(variants)}")
-    return " ".join([*words, f"--seeds {','.join(map(str, sorted({r.seed for r in results})))}"])
+        options.append(f"--variant {','.join(variants)}")
+    return [*options, f"--seeds {','.join(map(str, seeds))}"]
 
 
 def source_of(results: Sequence[Result]) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from ident3d import score
 from ident3d.reproduction.cells import Result
-from ident3d.reproduction.image_table import BY_LATENT, by_latent, figures_of, latent_grid, order_grid
+from ident3d.reproduction.image_table import SCORE_BY_LATENT, by_latent, figures_of, latent_grid, order_grid
 from ident3d.reproduction.table import table_of
 from ident3d.training.experiments.icml2021 import TABLE4
 from ident3d.training.experiments.neurips2021 import CAUSAL3DIDENT
@@ -75,18 +75,18 @@ def test_figures_of_scores_that_are_left_out_or_hold_a_matrix() -> None:
     z = np.random.default_rng(0).uniform(-1, 1, (16, 10))
     few = score(z, z, "default")
     # Half of 16 rows are too few for ten latents.
-    assert BY_LATENT in few.left_out
-    assert by_latent(few, BY_LATENT) == {}
+    assert SCORE_BY_LATENT in few.left_out
+    assert by_latent(few, SCORE_BY_LATENT) == {}
     assert figures_of(TABLE4, few).keys() == {"MCC"}
     z = np.random.default_rng(0).uniform(-1, 1, (64, 3))
     many = score(
         z,
         z,
-        [BY_LATENT, "block_r2", "periodic_r2"],
+        [SCORE_BY_LATENT, "block_r2", "periodic_r2"],
         kinds=["continuous", "continuous", 2.0],
         blocks={"one": [0], "two": [1, 2]},
     )
-    scores = {"blocks": ("block_r2", ()), "second": (BY_LATENT, ("z1",))}
+    scores = {"blocks": ("block_r2", ()), "second": (SCORE_BY_LATENT, ("z1",))}
     found = figures_of(replace(TABLE4, scores=scores), many)
     assert found["second"] == pytest.approx(1)
     assert found["blocks"] == many.scores["block_r2"].score

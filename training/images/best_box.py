@@ -10,8 +10,9 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
+from ident3d.latents.distributions.spaces import Circle, goes_round
 from ident3d.loaders.datasets.pair_dataset import PairDataset
-from ident3d.training.images.settings import TrainSettings, moving_latents
+from ident3d.training.images.settings import WITH_BEST_BOX, TrainSettings, moving_latents
 from ident3d.training.losses.alignment import alignment_uniformity
 from ident3d.training.losses.aninfonce import Precision, an_info_nce
 from ident3d.training.losses.contrastive import delta_contrastive
@@ -27,7 +28,8 @@ PAIRS, NARROWEST, WIDEST, TOLERANCE = 8192, 0.1, 100.0, 0.01
 class BestBox:
     """The width of the best box of the true latents, the loss there, the mean |z̃ - z| of the pairs, and a start.
 
-    The width is that of every dimension of codes h = width (z + 1) / 2; no smaller loss than theirs is to be expected.
+    The width is that of every dimension of codes h = width (z + 1) / 2. Codes that are not linear in the latents may
+    have a loss somewhat below theirs.
     """
 
     width: float
@@ -54,7 +56,7 @@ def best_box(s: TrainSettings, pairs: PairDataset) -> BestBox | None:
     batches as large as the settings'. An anchor among its own negatives narrows the best box. The start is a share of
     that of a box without them, because very narrow boxes start badly: the bound then moves to its place.
     """
-    if s.loss not in ("delta", "au", "aninfonce") or s.space == "sphere" or not moving_latents(pairs.source.world):
+    if s.loss not in WITH_BEST_BOX or s.space == "sphere" or not moving_latents(pairs.source.world):
         return None
     z, z_tilde, boxed = whole_batches(s, pairs)
     width, loss = least_loss(s, z, z_tilde, boxed)
@@ -68,9 +70,13 @@ def whole_batches(s: TrainSettings, pairs: PairDataset) -> tuple[Tensor, Tensor,
     world = pairs.source.world
     drawn = pairs.sampler.pairs(np.arange(max(PAIRS, s.batch) // s.batch * s.batch))
     moving = [world.names.index(name) for name in moving_latents(world)]
-    z, z_tilde = (torch.from_numpy(pairs.sampler.latents[index][:, moving]) for index in (drawn.anchor, drawn.positive))
+    z, z_tilde = (pairs.sampler.latents[index][:, moving] for index in (drawn.anchor, drawn.positive))
+    # An angle's positive may lie behind the end where the numbers start again. It is as near as the shorter way round.
+    circles, turn = goes_round(world.space)[moving], Circle.high - Circle.low
+    z_tilde[:, circles] -= turn * np.round((z_tilde - z)[:, circles] / turn)
     # The periodic variant has eight numbers on a sphere after its positions. The box holds the positions alone.
-    return z, z_tilde, torch.tensor([s.space != "box*sphere" or k < 3 for k in range(len(moving))])
+    boxed = torch.tensor([s.space != "box*sphere" or k < 3 for k in range(len(moving))])
+    return torch.from_numpy(z), torch.from_numpy(z_tilde), boxed
 
 
 def least_loss(s: TrainSettings, z: Tensor, z_tilde: Tensor, boxed: Tensor) -> tuple[float, float]:
@@ -83,25 +89,37 @@ def least_loss(s: TrainSettings, z: Tensor, z_tilde: Tensor, boxed: Tensor) -> t
         batches = zip(torch.split(scale * z, s.batch), torch.split(scale * z_tilde, s.batch), strict=True)
         return float(torch.stack([value(a, b).mean() for a, b in batches]).mean())
 
-    bounds = (log(NARROWEST), log(WIDEST))
+    # A temperature makes all best widths τ^(1/p) times as wide.
+    unit = s.tau ** (1 / (s.model_p or 2.0))
+    bounds = (log(NARROWEST * unit), log(WIDEST * unit))
     found = minimize_scalar(mean_loss, bounds=bounds, method="bounded", options={"xatol": TOLERANCE})
     return exp(found.x), float(found.fun)
 
 
+def start_of(box: BestBox, s: TrainSettings) -> float:
+    """Return where a box starts whose bound was not given: at the best width itself if it cannot move from there."""
+    return box.width if s.learnable is False else box.start
+
+
 def usual_start(s: TrainSettings) -> str:
-    """Return a sentence on where a box starts under a user's own loss, whose best box is not searched for."""
+    """Return a sentence on where a box starts if no best box can be searched for."""
+    why = "a training without pairs of known latents"
+    if ":" in str(s.loss):
+        why = f"your own loss {s.loss}, which may have any scale"
+    elif s.loss not in WITH_BEST_BOX:
+        why = f"the loss {s.loss}"
+    among = "; the negatives of an anchor are all anchors of the batch, itself among them" if ":" in str(s.loss) else ""
     return (
-        f"The box starts {s.bound:g} wide: --bound auto finds no start for your own loss {s.loss}, which may have any "
-        f"scale. {moves(s).capitalize()}, and the negatives of an anchor are all anchors of the batch, itself among "
-        "them. Give --bound and --space-lr for another start."
+        f"The box starts {s.bound:g} wide: --bound auto finds no start for {why}. {moves(s).capitalize()}{among}. "
+        "Give --bound and --space-lr for another start."
     )
 
 
 def start_of_box(box: BestBox, s: TrainSettings) -> str:
     """Return a sentence on where and why a box starts, and how fast its bound moves."""
     return (
-        f"The box starts {box.start:g} wide, for pairs as wide as these (mean |z̃ - z| {box.pair_width:.3f}) in batches "
-        f"of {s.batch}; {moves(s)}."
+        f"The box starts {start_of(box, s):g} wide, for pairs as wide as these (mean |z̃ - z| {box.pair_width:.3f}) in "
+        f"batches of {s.batch}; {moves(s)}."
     )
 
 
@@ -116,7 +134,7 @@ def loss_of(s: TrainSettings, dim: int) -> Callable[[Tensor, Tensor], Tensor]:
     if s.loss == "delta":
         return lambda z, z_tilde: delta_contrastive(z, z_tilde, p=p, tau=s.tau, first_row=first_row)
     if s.loss == "au":
-        return lambda z, z_tilde: alignment_uniformity(z, z_tilde, alpha=s.alpha, p=p)
+        return lambda z, z_tilde: alignment_uniformity(z, z_tilde, alpha=s.alpha, p=p, drop_last=s.drop_last)
     # Λ̂ is learnt too, and starts here.
     start = Precision(dim, generator=torch.Generator().manual_seed(s.seed))().detach()
     return lambda z, z_tilde: an_info_nce(z, z_tilde, start, normalize=False)

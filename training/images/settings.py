@@ -37,6 +37,8 @@ MOST_CODES = 100_000
 BOUND_FASTER = 20
 # The public code's start.
 PUBLIC_BOUND = 1.0
+# Losses of differences of codes, whose scale says how wide a box is best.
+WITH_BEST_BOX = ("delta", "au", "aninfonce")
 # Newer than some runs.
 NEWER = ("lambdas", "hard", "drop_last", "environments")
 WEIGHTS = ("beta", "gamma", "laplace_rate")
@@ -217,9 +219,10 @@ def with_defaults(settings: TrainSettings, world: AnyWorld, stored_size: int, im
         raise UserError("--drop-last would leave no code: it needs --dim 2 or more.")
     if s.lambda_lr is not None and loss != "aninfonce" and ":" not in loss:
         raise UserError(f"--lambda-lr is for --loss aninfonce, whose Λ is learnt, not for {loss}.")
-    # Without a box there is no start to find; a user's own loss may have any scale.
-    bound = s.bound if s.bound is not None or ("box" in space and ":" not in loss) else PUBLIC_BOUND
     moving = len(moving_latents(world))
+    # A start is found from pairs of known latents. Without a box there is none to find.
+    finds_start = "box" in space and loss in WITH_BEST_BOX and moving > 0 and not s.images_alone
+    bound = s.bound if s.bound is not None or finds_start else PUBLIC_BOUND
     if not moving and (s.supervised or s.dim is None):
         raise UserError(
             "--supervised learns latents, and these images have none that vary."

@@ -25,7 +25,7 @@ from ident3d.training.encoders.autoencoders import decoder
 from ident3d.training.encoders.choice import WITH_DECODER, usual_decoder
 from ident3d.training.encoders.image_encoder import Encoder, parameter_groups
 from ident3d.training.encoders.output_spaces import OutputSpace
-from ident3d.training.images.best_box import BestBox, best_box
+from ident3d.training.images.best_box import BestBox, best_box, start_of
 from ident3d.training.images.run import (
     Run,
     data_facts,
@@ -160,7 +160,7 @@ def build(request: TrainingRequest, here: Rank, workers: int | None) -> Parts:
     )
     # The run's own record comes first: a run that goes on had its box measured at its start.
     box = best_of(request, pairs)
-    bound = box.start if box and s.bound is None else s.bound
+    bound = s.bound if s.bound is not None or box is None else start_of(box, s)
     model = on_device(new_encoder(replace(s, bound=bound), images.world, pixels.channels), device)
     objective = on_device(objective_of(s, pixels.channels), device)
     # A bound may need a higher rate than weights: it has a longer way to go.
@@ -176,7 +176,8 @@ def build(request: TrainingRequest, here: Rank, workers: int | None) -> Parts:
     else:
         beside = dtype_beside(request.path, s, request.data) if s.dtype == "auto" else None
         dtype = dtype_here(s, model, pixels, device, beside)
-        facts = circumstances(device) | ({"best_box": box.as_dict(), "bound": bound} if box else {})
+        facts = circumstances(device) | ({"best_box": box.as_dict()} if box else {})
+        facts |= {"bound": bound} if box and "box" in str(s.space) else {}
         if own := own_records({"encoder": s.encoder, "loss": s.loss}):
             facts["own_code"] = own
         run = Run(request.path, s, request.data, pixels, dtype, facts, images, pairs)

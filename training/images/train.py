@@ -18,7 +18,7 @@ from ident3d.training.images.run import Run, write_run
 from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.setup import Parts, build, restore, start_or_resume
 from ident3d.training.loop import checkpoint
-from ident3d.training.loop.accumulation import accumulated_backward
+from ident3d.training.loop.accumulation import accumulated_backward, batch_norm_said
 from ident3d.training.loop.devices import Rank, join_ranks
 from ident3d.training.loop.dtype import autocast
 from ident3d.training.loop.log import Log, OnLog
@@ -109,7 +109,7 @@ def train(
             log.note(f"{run.path} held no run to go on with; a new one starts.")
         if work.box and s.bound is None and not request.resumed:
             log.note(start_of_box(work.box, s))
-        if settings.bound is None and ":" in str(s.loss) and "box" in str(s.space) and not request.resumed:
+        if settings.bound is None and not work.box and "box" in str(s.space) and not request.resumed:
             log.note(usual_start(s))
         lines, said = read_log(run.path) if here.first else [], False
         for sentence in said_of_own:
@@ -121,11 +121,11 @@ def train(
             lease=request.held, asked_to_stop=asked_to_stop,
         ):  # fmt: skip
             rate = s.lr * rate_factor(s.schedule, s.steps, step.done - 1)
-            figures = step.figures()
-            log.record(step.done, s.batch, {"lr": rate, **figures, **learnt_facts(work)})
+            figures = {"lr": rate, **step.figures(), **learnt_facts(work)}
+            log.record(step.done, s.batch, figures)
             lines.append({"step": step.done, **figures})
             # The loss of three views is another one than that of the best box.
-            if work.box and s.views == 2 and not said and (reached := plateau(lines, work.box)):
+            if work.box and s.views == 2 and not said and (reached := plateau(lines, work.box, s)):
                 said = True
                 log.note(advice(reached, work.box, s))
             if to_save and here.first:
@@ -150,13 +150,14 @@ def steps_of(work: Parts, first: int, here: Rank) -> Iterator[Step]:
         images, latents = work.views(batch, here.device)
         set_rates(work.optimiser, work.rates, rate_factor(s.schedule, s.steps, step))
         work.optimiser.zero_grad()
-        loss, codes = accumulated_backward(
-            work.network,
-            torch.cat(images),
-            partial(scaled_loss, work, latents, images),
-            s.chunk or len(images) * s.batch,
-            forward_context=partial(autocast, work.run.dtype, here.device),
-        )
+        with batch_norm_said():
+            loss, codes = accumulated_backward(
+                work.network,
+                torch.cat(images),
+                partial(scaled_loss, work, latents, images),
+                s.chunk or len(images) * s.batch,
+                forward_context=partial(autocast, work.run.dtype, here.device),
+            )
         # DistributedDataParallel averages the encoder's gradients alone, not those of what the loss learns.
         average_gradients(work.objective.parameters())
         loss = loss / work.scaler.get_scale()

@@ -31,7 +31,7 @@ def accumulated_backward(
     norm has those of its chunk, and updates its running ones once. Random layers see the same draws in both passes.
     `forward_context` is entered around the model's passes, for instance for autocast.
     """
-    chunks = torch.split(inputs, chunk)
+    chunks = chunks_of(inputs, chunk)
     if len(chunks) == 1:
         with forward_context():
             codes = model(inputs)
@@ -51,7 +51,7 @@ def accumulated_backward(
     value.backward()  # type: ignore[no-untyped-call]
     if codes.grad is None:
         raise UserError("The loss does not depend on the encoder's codes, so there is nothing to learn.")
-    for i, (part, state, gradient) in enumerate(zip(chunks, states, torch.split(codes.grad, chunk), strict=True)):
+    for i, (part, state, gradient) in enumerate(zip(chunks, states, chunks_of(codes.grad, chunk), strict=True)):
         with ExitStack() as stack:
             if isinstance(model, DistributedDataParallel) and i < len(chunks) - 1:
                 # Ranks exchange gradients with the last part alone: once a step.
@@ -64,6 +64,26 @@ def accumulated_backward(
                 again = model(part)
             again.backward(gradient)
     return value.detach(), codes.detach()
+
+
+def chunks_of(inputs: Tensor, chunk: int) -> Sequence[Tensor]:
+    """Return the inputs `chunk` at a time. A last one that is left over joins those before: a batch norm needs two."""
+    left = len(inputs) % chunk
+    whole = [chunk] * (len(inputs) // chunk)
+    if left == 1 and whole:
+        return torch.split(inputs, [*whole[:-1], chunk + 1])
+    return torch.split(inputs, chunk)
+
+
+@contextmanager
+def batch_norm_said() -> Iterator[None]:
+    """Raise UserError where a batch norm is trained on a single value of each channel, which has no spread."""
+    try:
+        yield
+    except ValueError as error:
+        if "more than 1 value per channel" not in str(error):
+            raise
+        raise UserError("A batch norm needs two images at once: take a larger --chunk or --batch.") from None
 
 
 @contextmanager

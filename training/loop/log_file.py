@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from ident3d.loaders.format.files import parse_json
 
@@ -32,3 +32,8 @@ def is_shown(line: Mapping[str, object]) -> bool:
     """Return whether a line's numbers are such as a float holds, and those that the report adds up are numbers."""
     sums = isinstance(line.get("loss"), int | float | None) and isinstance(line.get("seconds", 0), int | float)
     return sums and all(abs(value) <= LARGEST_FIGURE for value in line.values() if isinstance(value, int | float))
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Return whether a value of a log or of scores, which may be a list or missing, is a number."""
+    return isinstance(value, int | float)

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from statistics import mean
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 from ident3d.training.images.best_box import BestBox
-from ident3d.training.images.plateau import advice, plateau
+from ident3d.training.images.plateau import advice, is_scored, plateau
 from ident3d.training.images.settings import TrainSettings
+from ident3d.training.loop.log_file import is_number
 from ident3d.training.losses.choice import VARIATIONAL
 
 # Differences that a reader would act on. A latent below AT_ZERO is not found; KNOWABLE is what makes that remarkable.
@@ -52,10 +53,9 @@ def left_to_do(s: TrainSettings, log: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def of_the_curve(s: TrainSettings, log: Sequence[Mapping[str, Any]], best: BestBox | None) -> list[str]:
     """Return whether R² of the batches rests on a plateau, or still rose at the end."""
-    lines = [dict(line) for line in log if is_number(line.get("r2")) and is_number(line.get("loss"))]
-    if best and (reached := plateau(lines, best)):
+    if best and (reached := plateau(log, best, s)):
         return [advice(reached, best, s)]
-    quarters = last_quarters([line["r2"] for line in lines])
+    quarters = last_quarters([line["r2"] for line in log if is_scored(line)])
     if quarters is None or s.batch < ROWS_A_CODE * (s.dim or 1):
         return []
     before, last = quarters
@@ -191,8 +191,3 @@ def r2_per_latent(scores: Mapping[str, Any]) -> list[float]:
     """Return the held-out R² of each latent; an empty list if the file does not hold a number for each."""
     values = score_of(scores, "linear_r2_held_out").get("per_latent") or []
     return list(values) if all(map(is_number, values)) else []
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Return whether a value of a log or of scores, which may be a list or missing, is a number."""
-    return isinstance(value, int | float)

@@ -14,8 +14,8 @@ from ident3d.loaders.format.files import read_json
 from ident3d.metrics import mcc
 from ident3d.metrics.catalogue import CATALOGUE
 from ident3d.training.images.run import Run
+from ident3d.training.loop.log_file import is_number
 from ident3d.training.loop.run_folder import HEADLINE, READOUT_FILE
-from ident3d.training.report.advice import is_number
 from ident3d.training.report.charts import heat_map, scatter
 from ident3d.training.report.explained import chance, meaning, read_more
 from ident3d.training.report.gallery import neighbour_rows, walk_rows

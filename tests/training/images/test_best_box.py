@@ -1,5 +1,6 @@
 """Where a box starts: the best width of the true latents on realised pairs, and what a run on a plateau is told."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,18 @@ import torch
 from click.testing import CliRunner
 from synthetic import make_dataset
 
-from ident3d import PairDataset
+from ident3d import Factor, PairDataset, from_arrays
 from ident3d.cli import main
 from ident3d.losses import delta_contrastive
 from ident3d.training.images.best_box import PAIRS, SHARE, BestBox, best_box
-from ident3d.training.images.plateau import advice, plateau
+from ident3d.training.images.plateau import WIDEN, advice, plateau
 from ident3d.training.images.run import open_run
 from ident3d.training.images.settings import TrainSettings, with_defaults
 from ident3d.training.images.train import train
 from ident3d.training.loop import checkpoint
+from ident3d.training.loop.log_file import read_log
+
+RESULTS = Path(__file__).parents[3] / "results"
 
 
 @pytest.fixture(scope="module")
@@ -85,33 +89,110 @@ def test_a_resumed_run_keeps_its_start_and_its_rate(tmp_path: Path) -> None:
     assert (ours - whole.facts["bound"]).abs().max() <= 4 * 20 * settings.lr + 1e-5
 
 
-BEST = BestBox(width=5.0, loss=1.2, pair_width=0.2, start=5.75)
+BEST = BestBox(width=5.0, loss=1.2, pair_width=0.2, start=3.5)
+S = TrainSettings(space="box", steps=3_000)
 
 
-def log_of(*r2: float, loss: float = 1.6) -> list[dict[str, Any]]:
-    return [{"step": 20 * (k + 1), "r2": value, "loss": loss} for k, value in enumerate(r2)]
+def log_of(*r2: float, loss: float = 1.6, every: int = 20, lr: float = S.lr) -> list[dict[str, Any]]:
+    """The last lines of a log that ends with step 2,000."""
+    first = 2_000 - every * (len(r2) - 1)
+    return [{"step": first + every * k, "r2": value, "loss": loss, "lr": lr} for k, value in enumerate(r2)]
 
 
-def test_a_plateau_is_flat_above_the_least_loss() -> None:
-    flat, rising = [0.83] * 12, [0.6 + 0.01 * k for k in range(12)]
-    found = plateau(log_of(*flat), BEST)
-    assert found == (240, pytest.approx(0.83), pytest.approx(1.6))
-    assert plateau(log_of(*rising), BEST) is None
-    assert plateau(log_of(*flat, loss=1.22), BEST) is None
-    assert plateau(log_of(*[0.97] * 12), BEST) is None
-    assert plateau(log_of(*flat[:9]), BEST) is None
-    assert plateau(log_of(*rising, *flat), BEST) is not None
+@pytest.mark.parametrize("every", [20, 100])
+def test_a_plateau_is_flat_above_the_least_loss(every: int) -> None:
+    flat, rising = [0.83] * 31, [0.6 + 5e-5 * every * k for k in range(31)]
+    found = plateau(log_of(*flat, every=every), BEST, S)
+    assert found is not None
+    assert (found.step, found.r2, found.loss) == (2_000, pytest.approx(0.83), pytest.approx(1.6))
+    # A steady rise of .02 in 400 steps is none, nor is an early rest, a low loss, a good R² or too short a log.
+    assert plateau(log_of(*rising, every=every), BEST, S) is None
+    assert plateau([line | {"step": line["step"] - 900} for line in log_of(*flat, every=every)], BEST, S) is None
+    assert plateau(log_of(*flat, loss=1.22), BEST, S) is None
+    assert plateau(log_of(*[0.97] * 31), BEST, S) is None
+    assert plateau(log_of(*flat[:7]), BEST, S) is None
+    assert plateau(log_of(*rising, *flat), BEST, S) is not None
+
+
+def test_where_no_plateau_can_be_told() -> None:
+    flat = log_of(*[0.83] * 31)
+    # A rate that falls to nothing ends every rise; fewer codes than latents never have the loss of the best box.
+    assert plateau(log_of(*[0.83] * 31, lr=S.lr / 20), BEST, S) is None
+    by_latent = [line | {"r2_by_latent": [0.9] * 10} for line in flat]
+    assert plateau(by_latent, BEST, replace(S, dim=3)) is None
+    assert plateau(by_latent, BEST, replace(S, dim=10)) is not None
+    # Lines that lack what is compared are left out.
+    assert plateau([line | {"loss": None} for line in flat], BEST, S) is None
+    assert plateau([{"step": 1}, *flat], BEST, S) is not None
+
+
+@pytest.mark.parametrize(("row", "rests"), [("conv-32", False), ("conv-64", False), ("resnet18-32", True)])
+def test_runs_that_left_their_plateau_are_told_of_none(row: str, rests: bool) -> None:
+    """The logs of results/encoders: `conv` ends at an R² of .95 and more, the ResNet stays at .83 from step 300 on."""
+    folder = RESULTS / "encoders"
+    kept = {each["row"]: each["facts"] for each in json.loads((folder / "table.json").read_text())["results"]}
+    best = BestBox.from_dict(kept[row]["best_box"])
+    settings = TrainSettings.from_dict(kept[row]["settings"])
+    lines = read_log(folder / "images" / f"{row}-seed0")
+    assert best is not None
+    assert any(plateau(lines[:k], best, settings) for k in range(len(lines) + 1)) == rests
 
 
 def test_advice_names_what_the_run_could_change() -> None:
-    found = plateau(log_of(*[0.83] * 12), BEST)
+    found = plateau(log_of(*[0.83] * 31), BEST, S)
     assert found is not None
-    said = advice(found, BEST, TrainSettings(space="box", bound=3.0))
-    for fact in ("step 240", "0.83", "1.60", "1.20", f"--bound {BEST.start:g}", "resnet18+flat"):
+    said = advice(found, BEST, replace(S, bound=2.0))
+    for fact in ("step 2,000", "0.83", "1.60", "1.20", f"--bound {BEST.start:g}", "resnet18+flat"):
         assert fact in said
-    said = advice(found, BEST, TrainSettings(space="unbounded", encoder="conv"))
-    assert "--bound" not in said
-    assert "+flat" not in said
+    assert f"--bound {WIDEN * BEST.start:.3g}" in advice(found, BEST, S)
+    assert f"--bound {BEST.width:g}" in advice(found, BEST, replace(S, bound=4.5))
+    for box_is_not_amiss in (replace(S, space="unbounded"), replace(S, bound=12.0), replace(S, learnable=False)):
+        assert "--bound" not in advice(found, BEST, box_is_not_amiss)
+    assert "--bound" not in advice(found._replace(bound=BEST.width), BEST, S)
+    assert "+flat" not in advice(found, BEST, replace(S, encoder="conv"))
+
+
+def test_a_positive_behind_the_end_of_a_circle_is_near(pairs: PairDataset, tmp_path: Path) -> None:
+    latents = np.random.default_rng(0).uniform(-np.pi, np.pi, (400, 3))
+    found = {}
+    for kind in ("box", "periodic"):
+        around = (-np.pi, np.pi)
+        factors = [Factor("a", kind, range=around), Factor("b", range=around), Factor("c", range=around)]
+        from_arrays(np.zeros((400, 8, 8, 3), np.uint8), latents, tmp_path / kind, factors=factors)
+        circle = PairDataset(tmp_path / kind, sigma=0.1)
+        found[kind] = best_box(with_defaults(TrainSettings(batch=64), circle.source.world, 8, 400), circle)
+    assert found["box"] is not None
+    assert found["periodic"] is not None
+    assert found["periodic"].pair_width == pytest.approx(found["box"].pair_width, rel=0.2)
+    assert found["periodic"].width > 0.5 * found["box"].width
+
+
+def test_a_temperature_scales_the_best_box(pairs: PairDataset) -> None:
+    cold, usual = (best_box(complete(pairs, tau=tau), pairs) for tau in (1e-6, 1.0))
+    assert cold is not None
+    assert usual is not None
+    assert cold.width == pytest.approx(1e-3 * usual.width, abs=0.01)
+    assert cold.loss == pytest.approx(usual.loss, abs=1e-3)
+
+
+@pytest.mark.parametrize(("given", "start"), [({}, SHARE), ({"learnable": False}, 1.0)])
+def test_a_box_that_cannot_move_starts_where_it_is_best(tmp_path: Path, given: dict[str, Any], start: float) -> None:
+    path = make_dataset(tmp_path / "set", 64)
+    settings = TrainSettings(encoder="tiny:convolution", batch=16, steps=1, dtype="fp32", **given)
+    run = train(path, settings, out=tmp_path / "run", workers=0, show_progress=False, device="cpu")
+    assert run.facts["bound"] == pytest.approx(start * run.facts["best_box"]["width"], abs=0.01)
+
+
+def test_a_box_without_pairs_of_latents_says_where_it_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = make_dataset(tmp_path / "set", 64)
+    settings = TrainSettings(encoder="tiny:convolution", batch=16, steps=1, dtype="fp32", cond="augment", loss="delta")
+    run = train(path, settings, out=tmp_path / "run", workers=0, show_progress=False, device="cpu")
+    assert (run.settings.bound, run.settings.space_lr) == (1.0, None)
+    said = capsys.readouterr().err
+    assert "1 wide" in said
+    assert "without pairs" in said
 
 
 def test_bound_is_a_number_or_auto(tmp_path: Path) -> None:

@@ -162,6 +162,14 @@ def test_chunks_equal_the_whole_batch(path: Path, tmp_path: Path) -> None:
     assert_same_gradients(whole, chunks)
 
 
+def test_a_chunk_that_would_hold_one_image_joins_another(path: Path, tmp_path: Path) -> None:
+    small = replace(PLAIN, encoder="conv", size=8, batch=5)
+    with_rest = quick(path, replace(small, chunk=3), tmp_path / "rest")
+    assert open_run(with_rest).settings.chunk == 3
+    with pytest.raises(UserError, match="two images"):
+        quick(path, replace(small, chunk=1), tmp_path / "one")
+
+
 def test_workers_do_not_change_a_run(path: Path, tmp_path: Path) -> None:
     torch.set_num_threads(1)
     assert_same_state(quick(path, PLAIN, tmp_path / "none"), quick(path, PLAIN, tmp_path / "two", workers=2))

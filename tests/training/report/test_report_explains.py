@@ -117,8 +117,8 @@ def test_few_rows_for_many_codes_are_named() -> None:
 
 def test_a_plateau_is_told_from_the_log() -> None:
     best = BestBox(width=5.0, loss=0.5, pair_width=0.2, start=5.77)
-    log = [{"step": 20 * (i + 1), "r2": 0.83, "loss": 1.0} for i in range(20)]
-    said = what_next(replace(SETTINGS, steps=400), log, None, {}, {}, best)
+    log = [{"step": 20 * (i + 1), "r2": 0.83, "loss": 1.0} for i in range(100)]
+    said = what_next(replace(SETTINGS, steps=2_000), log, None, {}, {}, best)
     assert "plateau" in said[0]
     assert "0.83" in said[0]
 

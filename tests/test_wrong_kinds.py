@@ -13,7 +13,8 @@ import ident3d
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders.format.description import differences
-from ident3d.training.images.settings import TrainSettings, with_defaults
+from ident3d.training.images.defaults import with_defaults
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.report.tables import used_settings
 from ident3d.views import normalise
 

@@ -16,8 +16,9 @@ from ident3d.errors import UserError
 from ident3d.loaders.batches.loader import make_loader
 from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.progress import progress_bar
+from ident3d.training.images.defaults import with_defaults
 from ident3d.training.images.run import new_encoder
-from ident3d.training.images.settings import TrainSettings, with_defaults
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.train import train
 from ident3d.training.loop.devices import on_device, torch_threads
 from ident3d.training.loop.dtype import autocast, cpu_has_bf16

@@ -12,8 +12,9 @@ from ident3d.loaders.format.description import read_description
 from ident3d.loaders.format.latents_source import world_of
 from ident3d.loaders.stores.lease import Busy
 from ident3d.training.experiments.experiment import Experiment, Variant
+from ident3d.training.images.defaults import with_defaults
 from ident3d.training.images.run import data_facts, open_run, trained_encoder, write_run
-from ident3d.training.images.settings import TrainSettings, with_defaults
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.setup import check_same
 from ident3d.training.images.train import train
 from ident3d.training.loop import checkpoint

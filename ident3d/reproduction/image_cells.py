@@ -24,9 +24,10 @@ from ident3d.reproduction.image_table import SCORE_BY_LATENT, by_latent, figures
 from ident3d.reproduction.readout_cells import readout_figures
 from ident3d.training.experiments.experiment import Experiment, ImageVariant
 from ident3d.training.images.by_protocol import ProtocolEvaluation, evaluate_by_protocol
+from ident3d.training.images.defaults import with_defaults
 from ident3d.training.images.evaluate import evaluate, identity_r2
 from ident3d.training.images.run import Run, new_encoder
-from ident3d.training.images.settings import TrainSettings, moving_latents, with_defaults
+from ident3d.training.images.settings import TrainSettings, moving_latents
 from ident3d.training.images.train import train
 from ident3d.training.loop.devices import circumstances, device_of, on_device
 from ident3d.training.loop.dtype import choose_dtype, seconds_of_pass

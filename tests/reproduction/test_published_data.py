@@ -27,7 +27,7 @@ from ident3d.training.experiments.by_name import EXPERIMENTS
 from ident3d.training.experiments.experiment import Experiment, StoredVariant
 from ident3d.training.experiments.workshop2021 import DSPRITES, KITTI, NATURAL
 from ident3d.training.images.by_protocol import evaluate_by_protocol
-from ident3d.training.images.settings import with_defaults
+from ident3d.training.images.defaults import with_defaults
 
 SEQUENCES, FRAMES = 6, 8
 WORLDS: dict[str, Factors] = {"kitti": kitti_masks.FACTORS, "dsprites": FACTORS, "natural": natural.FACTORS}

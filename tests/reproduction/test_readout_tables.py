@@ -19,7 +19,7 @@ from ident3d.training.experiments import augmentations2024
 from ident3d.training.experiments.augmentations2024 import CIFAR, IMAGENET, MINIMAL
 from ident3d.training.experiments.by_name import EXPERIMENTS
 from ident3d.training.experiments.experiment import Experiment
-from ident3d.training.images.settings import with_defaults
+from ident3d.training.images.defaults import with_defaults
 from ident3d.training.images.train import train
 
 IMAGES = 60

@@ -26,8 +26,9 @@ from ident3d.training.experiments.by_name import EXPERIMENTS
 from ident3d.training.experiments.experiment import ImageVariant
 from ident3d.training.experiments.icml2021 import TABLE4
 from ident3d.training.experiments.neurips2021 import CAUSAL3DIDENT
+from ident3d.training.images.defaults import with_defaults
 from ident3d.training.images.evaluate import evaluate, identity_r2
-from ident3d.training.images.settings import TrainSettings, with_defaults
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.train import train
 from ident3d.training.report.paper import paper_row
 from ident3d.training.report.report import write_report

@@ -1,6 +1,6 @@
 """A run's folder: ``run.json`` says what was asked for, on which data, by which versions, where."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.loaders.format.description import Description, read_description
 from ident3d.training.encoders.image_encoder import Encoder, encoder
 from ident3d.training.encoders.output_spaces import Posterior, output_space
-from ident3d.training.images.precisions import third_conditional, widths_of_latents
 from ident3d.training.images.settings import PUBLIC_BOUND, TrainSettings, moving_latents, on_sphere
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.dtype import TYPES
@@ -198,3 +197,23 @@ def old_name(settings: TrainSettings, data: Path) -> str:
     views = "supervised" if settings.supervised else settings.cond
     # A star is no part of a sensible file name.
     return f"{data.resolve().name}-{views}-{settings.space}-{short_hash(settings.as_dict())}".replace("*", "x")
+
+
+def widths_of_latents(precision: Sequence[float], names: Sequence[str], moving: Sequence[str]) -> list[float]:
+    """Return σ = 1/√Λ of each raw latent; Λ has a value for each latent that varies, and the others are held anyway."""
+    own = dict(zip(moving, precision, strict=True))
+    return [own.get(name, 1.0) ** -0.5 for name in names]
+
+
+def third_conditional(
+    lambdas: Sequence[Sequence[float]],
+    hard: Sequence[float],
+    names: Sequence[str],
+    moving: Sequence[str],
+    only: Sequence[str],
+) -> dict[str, Any] | None:
+    """Return the conditional that a pair's third image is drawn from, as PairDataset takes it; None without one."""
+    precision = hard or (lambdas[1] if len(lambdas) > 1 else ())
+    if not precision:
+        return None
+    return {"cond": "normal", "sigma": widths_of_latents(precision, names, moving), "only": only or None}

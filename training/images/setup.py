@@ -26,6 +26,7 @@ from ident3d.training.encoders.choice import WITH_DECODER, usual_decoder
 from ident3d.training.encoders.image_encoder import Encoder, parameter_groups
 from ident3d.training.encoders.output_spaces import OutputSpace
 from ident3d.training.images.best_box import BestBox, best_box, start_of
+from ident3d.training.images.defaults import asks_for_nearest, with_defaults
 from ident3d.training.images.run import (
     Run,
     data_facts,
@@ -36,7 +37,7 @@ from ident3d.training.images.run import (
     old_name,
     open_run,
 )
-from ident3d.training.images.settings import DTYPES, TrainSettings, asks_for_nearest, moving_latents, with_defaults
+from ident3d.training.images.settings import DTYPES, TrainSettings, moving_latents
 from ident3d.training.images.which_dataset import training_folder
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.devices import Rank, agree, circumstances, on_device

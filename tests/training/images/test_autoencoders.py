@@ -16,8 +16,9 @@ from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.training.images.decoding import decode, trained_decoder, walk
+from ident3d.training.images.defaults import with_defaults
 from ident3d.training.images.run import open_run, trained_encoder
-from ident3d.training.images.settings import TrainSettings, with_defaults
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.train import train
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.log_file import read_log

@@ -15,9 +15,10 @@ from ident3d import Factor, PairDataset, from_arrays
 from ident3d.cli import main
 from ident3d.losses import delta_contrastive
 from ident3d.training.images.best_box import PAIRS, SHARE, BestBox, best_box
+from ident3d.training.images.defaults import with_defaults
 from ident3d.training.images.plateau import WIDEN, advice, plateau
 from ident3d.training.images.run import open_run
-from ident3d.training.images.settings import TrainSettings, with_defaults
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.train import train
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.log_file import read_log

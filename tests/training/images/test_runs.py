@@ -12,9 +12,10 @@ from synthetic import make_dataset
 from ident3d.cli import main
 from ident3d.latents.factors import Factors
 from ident3d.latents.worlds import World
+from ident3d.training.images.defaults import with_defaults
 from ident3d.training.images.evaluate import evaluate
 from ident3d.training.images.run import open_run
-from ident3d.training.images.settings import TrainSettings, with_defaults
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.images.train import train
 
 TINY = ["--encoder", "tiny:plain", "--batch", "32", "--steps", "3", "--workers", "0", "--device", "cpu"]

@@ -11,7 +11,8 @@ from torch import nn
 from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.training.encoders.resnet import resnet
-from ident3d.training.images.settings import TrainSettings, with_defaults
+from ident3d.training.images.defaults import with_defaults
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.loop.devices import device_of, join_ranks
 from ident3d.training.loop.dtype import SMALLEST_IN_BF16, choose_dtype, cpu_has_bf16
 from ident3d.training.loop.log import Log

@@ -15,7 +15,8 @@ from ident3d.latents.worlds import World
 from ident3d.metrics import score
 from ident3d.metrics.catalogue import CATALOGUE
 from ident3d.training.images.best_box import BestBox
-from ident3d.training.images.settings import TrainSettings, with_defaults
+from ident3d.training.images.defaults import with_defaults
+from ident3d.training.images.settings import TrainSettings
 from ident3d.training.mixing.settings import MixingSettings
 from ident3d.training.mixing.settings import with_defaults as mixing_with_defaults
 from ident3d.training.report import explained

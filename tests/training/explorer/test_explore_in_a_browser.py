@@ -183,6 +183,8 @@ def test_frames_follow_one_another_and_environments_are_kept_apart(page: Browser
         for value in (-0.8, 0.1, 0.9):
             slide(page, 0, value)
             assert environment[shown(page)] == asked
+    # Strips follow in the screen's next frame.
+    page.ask("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert set(environment[page.ask(strip.replace("#walk", "#nearest"))]) == {1}
 
 

@@ -1,4 +1,4 @@
-"""Draws the figures of docs/explanation/boxes.md from the tables below results/ and the logs of their runs.
+"""Draws the figures of docs/explanation/boxes.md and of Table 4 from the tables below results/ and their logs.
 
 python tools/training_figures.py
 """
@@ -29,6 +29,9 @@ GROUPS = {
     "rotations": ("rotation_phi", "rotation_theta", "rotation_psi"),
 }
 
+# Those of Table 4 whose curves are drawn.
+VARIANTS = ("seven", "all-ten")
+
 Log = list[dict[str, Any]]
 
 
@@ -38,6 +41,8 @@ def main() -> None:
     auto = {f"{batch} pairs": log for (bound, batch), log in sorted(logs.items()) if bound == START}
     latents_over_steps("box-start", auto, "latents-over-steps")
     latents_over_steps("encoders", logs_of("encoders"), "encoders")
+    for variant in VARIANTS:
+        rows_over_steps(logs_of("table4-mini", variant), f"table4-{variant}")
     size_and_data(results_of("size-and-data"))
 
 
@@ -47,9 +52,9 @@ def results_of(table: str) -> list[dict[str, Any]]:
     return found
 
 
-def logs_of(table: str) -> dict[str, Log]:
-    """The logs of a table's runs by row."""
-    paths = sorted((RESULTS / table).glob("images/*/metrics.jsonl"))
+def logs_of(table: str, variant: str = "images") -> dict[str, Log]:
+    """The logs of a table's runs with seed 0 by row."""
+    paths = sorted((RESULTS / table / variant).glob("*-seed0/metrics.jsonl"))
     return {path.parent.name.removesuffix("-seed0"): log_of(path) for path in paths}
 
 
@@ -123,6 +128,21 @@ def latents_over_steps(table: str, logs: dict[str, Log], picture: str) -> None:
     panels[len(names)].legend(*panels[0].get_legend_handles_labels(), loc="center", frameon=False)
     figure.supxlabel("steps")
     figure.supylabel("R² of batches")
+    figure.savefig(PICTURES / f"{picture}.png", dpi=150)
+
+
+def rows_over_steps(logs: dict[str, Log], picture: str) -> None:
+    """R² and MCC of batches over steps, a curve for each row."""
+    if not logs:
+        return
+    figure = Figure(figsize=(9.6, 3.4), layout="constrained")
+    panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    for axes, (name, title) in zip(panels, (("r2", "R² of batches"), ("mcc", "MCC of batches")), strict=True):
+        for row, log in logs.items():
+            axes.plot([line["step"] for line in log], smooth([line[name] for line in log]), label=row)
+        axes.set(title=title, ylim=(0, 1), xlim=(0, None), xlabel="steps")
+        axes.grid(alpha=0.3)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
     figure.savefig(PICTURES / f"{picture}.png", dpi=150)
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ident3d.training.views.choice import Augmentation
+from ident3d.training.views.colours import ColourJitter
 
 
 def augment_pair(images: Tensor, how: Augmentation, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -108,7 +109,7 @@ def _steps(how: Augmentation, size: int) -> nn.Sequential:
     if how.flip:
         steps.append(K.RandomHorizontalFlip(p=how.flip))
     if how.jitter:
-        steps.append(K.ColorJitter(*how.jitter, p=how.jitter_probability))
+        steps.append(ColourJitter(how))
     if how.grey:
         steps.append(K.RandomGrayscale(p=how.grey))
     if how.blur:

@@ -9,6 +9,7 @@ from torch import Tensor
 from ident3d.errors import UserError
 from ident3d.training.views.augmentations import augment, augment_pair, turn
 from ident3d.training.views.choice import SINGLE, Augmentation, augmentation, check_colour, single_augmentations
+from ident3d.training.views.colours import ColourJitter, jitter
 from ident3d.training.views.pixels import Pixels
 from ident3d.training.views.views import augmented_views, pair_views
 
@@ -105,6 +106,36 @@ def test_each_step_does_what_its_name_says() -> None:
     cropped, _ = augment_pair(flat, replace(NOTHING, crop=(0.25, 0.25)), generator())
     spread = cropped[:, 0, 0].amax(1) - cropped[:, 0, 0].amin(1)
     assert (spread < 0.75 * 15 / 16).all()  # a quarter of the area sees a part of the ramp
+
+
+def test_colours_are_jittered_as_kornia_does() -> None:
+    import kornia.augmentation as K
+
+    x = PIXELS.unit(pictures(96), CPU)
+    x[0] = 0.5
+    x[1, :, 2] = 0
+    orders = set()
+    for seed in range(8):
+        torch.manual_seed(seed)
+        theirs = K.ColorJitter(0.8, 0.8, 0.8, 0.2, p=1.0)
+        expected, drawn = theirs(x), theirs._params
+        factors = torch.stack([drawn[f"{name}_factor"] for name in ("brightness", "contrast", "saturation", "hue")])
+        order = drawn["order"].tolist()
+        orders.add(tuple(order))
+        torch.testing.assert_close(jitter(x, factors, order), expected, rtol=0, atol=1e-4)
+    assert len(orders) > 4
+
+
+def test_an_image_is_jittered_whatever_images_stand_beside_it() -> None:
+    x = PIXELS.unit(pictures(150), CPU)
+    torch.manual_seed(0)
+    result = ColourJitter(Augmentation(jitter_probability=0.5))(x)
+    unchanged = torch.isclose(result, x, atol=1e-5).flatten(1).all(1)
+    assert 0.35 < unchanged.float().mean() < 0.65
+    torch.manual_seed(0)
+    again = ColourJitter(Augmentation(jitter_probability=0.5))(torch.cat([x[:100], x[:50]]))
+    assert torch.equal(again[:100], result[:100])
+    assert not torch.equal(again[100:], result[100:])
 
 
 def test_the_two_views_are_turned_differently() -> None:

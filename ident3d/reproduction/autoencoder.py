@@ -15,7 +15,7 @@ from ident3d.training.experiments.experiment import Experiment, Variant
 from ident3d.training.images.defaults import with_defaults
 from ident3d.training.images.run import data_facts, open_run, trained_encoder, write_run
 from ident3d.training.images.settings import TrainSettings
-from ident3d.training.images.setup import check_same
+from ident3d.training.images.start import check_same
 from ident3d.training.images.train import train
 from ident3d.training.loop import checkpoint
 from ident3d.training.mixing.decoded import SAMPLES_FILE, decoded_images, save_samples, weights_sha256

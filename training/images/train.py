@@ -13,10 +13,11 @@ from torch import Tensor
 from ident3d.memory import keep_memory, memory_advice
 from ident3d.training.encoders.output_spaces import Box, Sphere
 from ident3d.training.images.best_box import start_of_box, usual_start
+from ident3d.training.images.parts import Parts, build, restore
 from ident3d.training.images.plateau import advice, plateau
 from ident3d.training.images.run import Run, write_run
 from ident3d.training.images.settings import TrainSettings
-from ident3d.training.images.setup import Parts, build, restore, start_or_resume
+from ident3d.training.images.start import start_or_resume
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.accumulation import accumulated_backward, batch_norm_said
 from ident3d.training.loop.devices import Rank, join_ranks

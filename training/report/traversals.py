@@ -9,15 +9,20 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
 
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.format.description import read_description
 from ident3d.metrics import mcc
 from ident3d.training.images.by_protocol import ProtocolEvaluation
-from ident3d.training.images.decoding import Codes, decode, trained_decoder, walk
 from ident3d.training.images.encode import codes_of
+from ident3d.training.images.parts import objective_of
 from ident3d.training.images.run import Run, trained_encoder
+from ident3d.training.loop import checkpoint
+from ident3d.training.losses.autoencoder import Autoencoder
 from ident3d.training.losses.choice import VARIATIONAL
 from ident3d.training.report.charts import heat_map, scatter
 from ident3d.training.report.gallery import row, row_of
@@ -32,6 +37,11 @@ SHOWN_CODES: Final = 16
 # Of a large set, so many images, evenly spread, are drawn and correlated.
 SHOWN: Final = 4096
 DOTS: Final = 600
+# From this quantile of a code to the one as far from the other end, in so many steps.
+LOW: Final = 0.02
+STEPS: Final = 7
+
+Codes = NDArray[np.float64]
 
 
 def decoder_sections(run: Run, scored: Scored | None) -> list[str]:
@@ -125,3 +135,27 @@ def protocol_sections(run: Run, found: ProtocolEvaluation) -> list[str]:
         heat_map(matching.correlation, names, [f"h{k}" for k in range(codes.shape[1])], assignment),
         f'<h2>Each latent and its code</h2><div class="grid small">{"".join(clouds)}</div>',
     ]
+
+
+def trained_decoder(run: Run) -> nn.Module:
+    """Return the decoder of an autoencoder's run, with its trained weights: codes (N, d) → logits (N, C, 64, 64)."""
+    objective = objective_of(run.settings, run.pixels.channels)
+    checkpoint.restore(objective, checkpoint.load(run.path).part(checkpoint.OBJECTIVE), f"loss {run.settings.loss}")
+    assert isinstance(objective, Autoencoder)
+    return objective.decoder.eval()
+
+
+@torch.no_grad()
+def decode(decoder: nn.Module, codes: Codes) -> NDArray[np.uint8]:
+    """Return the images (N, 64, 64, C) of codes (N, d)."""
+    logits = decoder(torch.from_numpy(codes.astype(np.float32)))
+    images: NDArray[np.uint8] = (255 * logits.sigmoid()).round().byte().permute(0, 2, 3, 1).numpy()
+    return images
+
+
+def walk(codes: Codes, start: int, k: int) -> Codes:
+    """Return the codes of image `start` (STEPS, d), with code k from its low quantile among all images to its high."""
+    along: Codes = np.tile(codes[start], (STEPS, 1))
+    low, high = (float(np.quantile(codes[:, k], share)) for share in (LOW, 1 - LOW))
+    along[:, k] = np.linspace(low, high, STEPS)
+    return along

@@ -15,7 +15,6 @@ from ident3d import encode, evaluate, from_arrays, report
 from ident3d.cli import main
 from ident3d.errors import UserError
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.training.images.decoding import decode, trained_decoder, walk
 from ident3d.training.images.defaults import with_defaults
 from ident3d.training.images.run import open_run, trained_encoder
 from ident3d.training.images.settings import TrainSettings
@@ -23,6 +22,7 @@ from ident3d.training.images.train import train
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.log_file import read_log
 from ident3d.training.losses.aninfonce import PairRegression
+from ident3d.training.report.traversals import decode, trained_decoder, walk
 
 N = 48
 SLOW = TrainSettings(loss="slowvae", encoder="higgins", dim=4, batch=8, steps=5, sigma=0.5, dtype="fp32")

@@ -10,9 +10,9 @@ import torch
 
 from ident3d.training.encoders.image_encoder import encoder
 from ident3d.training.encoders.output_spaces import Unbounded
+from ident3d.training.images.parts import dtype_here
 from ident3d.training.images.run import dtype_beside, open_run
 from ident3d.training.images.settings import TrainSettings
-from ident3d.training.images.setup import dtype_here
 from ident3d.training.images.train import train
 from ident3d.training.loop.dtype import cpu_has_bf16
 from ident3d.training.views.pixels import Pixels

@@ -17,9 +17,9 @@ from ident3d.errors import UserError
 from ident3d.latents.worlds import World
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.training.images.defaults import with_defaults
+from ident3d.training.images.parts import objective_of
 from ident3d.training.images.run import new_pairs, open_run
 from ident3d.training.images.settings import TrainSettings
-from ident3d.training.images.setup import objective_of
 from ident3d.training.images.train import train
 from ident3d.training.loop.checkpoint import CHECKPOINT_FILE
 from ident3d.training.loop.log_file import read_log

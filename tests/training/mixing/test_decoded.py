@@ -23,13 +23,13 @@ from ident3d.reproduction import autoencoder
 from ident3d.reproduction.reproduce import reproduce
 from ident3d.training.experiments.experiment import Experiment
 from ident3d.training.experiments.vaemnist2024 import VAE_MNIST
-from ident3d.training.images.decoding import trained_decoder
 from ident3d.training.images.run import open_run
 from ident3d.training.loop import checkpoint
 from ident3d.training.loop.run_folder import hold_folder
 from ident3d.training.mixing.decoded import SAMPLES_FILE, SHOWN_LAMBDAS, conditional_samples, decoded_images
 from ident3d.training.mixing.scores import evaluate_mixing
 from ident3d.training.report.mixing_report import write_mixing_report
+from ident3d.training.report.traversals import trained_decoder
 
 SIZE, DIM = 10, 4
 VAE = TrainSettings(

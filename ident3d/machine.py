@@ -15,12 +15,18 @@ def cores() -> int:
 
 
 def cpu_model() -> str:
-    """Return the processor's name, or "unknown"."""
+    """Return the processor's name with its family and model, or "unknown".
+
+    A virtual machine often names no more than the make, and processors of one make differ twofold in speed.
+    """
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
+    # All cores say the same, so that the last one's words are as good as the first's.
+    facts = {name.strip(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
+    numbers = [f"{name.split()[-1]} {facts[name]}" for name in ("cpu family", "model") if name in facts]
+    return facts.get("model name", "unknown") + (f" ({', '.join(numbers)})" if numbers else "")
 
 
 def installed_versions(packages: Sequence[str]) -> dict[str, str]:

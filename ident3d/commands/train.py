@@ -122,6 +122,7 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
     from ident3d.training.runs.comparison import compare
 
     settings, metrics = settings_of(TrainSettings, given), given.pop("metrics")
+    check_used(settings.space, settings.supervised, settings.learnable)
     # Who asks for a width, even the usual one, asks for nearest pairs, also of rendered views and sequences.
     if settings.rule is None and is_given(*OF_RULE["nearest"]):
         settings = replace(settings, rule="nearest")
@@ -160,3 +161,18 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
         show({"runs": runs, "comparison": found.as_dict()}, as_json, f"\n{found.table()}")
     elif as_json and all_finished:
         show(all_finished[0], as_json)
+
+
+def check_used(space: str | None, supervised: bool, learnable: bool | None) -> None:
+    """Raise UserError for an option of the command line that the space leaves without effect."""
+    named = "--supervised" if supervised else f"--space {space}"
+    space = "unbounded" if supervised else space or "box*sphere"
+    for name, kind in (("bound", "box"), ("radius", "sphere")):
+        if is_given(name) and kind not in space:
+            raise UserError(f"--{name} is for a {kind}, and {named} has none: leave it away.")
+    if space == "unbounded" and (is_given("learnable") or is_given("space_lr")):
+        raise UserError(f"--learnable, --fixed and --space-lr are for a box or a sphere, and {named} has none.")
+    if learnable is False and is_given("space_lr"):
+        raise UserError("--fixed keeps the space as it starts, and so takes no --space-lr.")
+    if supervised and is_given("negatives"):
+        raise UserError("--supervised has no pairs, and so no --negatives.")

@@ -39,7 +39,7 @@ def image_grids(experiment: Experiment, profile: str, results: Sequence[Result])
     ]
     if profile != "paper" and {"paper", profile} <= experiment.profiles.keys():
         rows = [line for variant in experiment.profiles[profile] for line in changed(experiment, variant, results)]
-        grids.append(Grid("Settings", ("variant", "setting", "paper", "here"), rows))
+        grids.append(Grid("Settings", ("variant", "setting", "profile paper", "here"), rows))
     return [grid for grid in grids if grid.rows]
 
 
@@ -146,7 +146,7 @@ def learnt_ranges(results: Sequence[Result]) -> list[list[str]]:
 
 
 def changed(experiment: Experiment, variant: Variant[Any], results: Sequence[Result]) -> list[list[str]]:
-    """Return a line for each setting in which rows of a variant were run otherwise than the paper's are."""
+    """Return a line for each setting in which rows of a variant were run otherwise than those of the profile paper."""
     # setting → its two values → the rows that have them
     found: dict[str, dict[tuple[str, str], dict[str, None]]] = {}
     first = experiment.profiles["paper"][0]
@@ -160,7 +160,9 @@ def changed(experiment: Experiment, variant: Variant[Any], results: Sequence[Res
     rows = {row.name: row for row in experiment.rows}
     results = [result for result in results if result.variant == variant.name and "settings" in result.facts]
     for result in results:
-        had, wanted = result.facts["settings"], paper.settings_of(rows[result.row], result.seed).as_dict()
+        had, wanted = map(
+            box_said, (result.facts["settings"], paper.settings_of(rows[result.row], result.seed).as_dict())
+        )
         for name in sorted(wanted.keys() - set(NOT_COMPARED)):
             compare(result.row, name, wanted[name], had.get(name))
         images = result.facts["images"]
@@ -172,6 +174,9 @@ def changed(experiment: Experiment, variant: Variant[Any], results: Sequence[Res
             compare(result.row, "images to train on", paper.train, images["train"])
             compare(result.row, "images to score on", paper.test, images["test"])
             compare(result.row, "pixels", paper.size, images["size"])
+            theirs, ours = paper.world.as_dict(), images["world"]
+            compare(result.row, "latents held fixed", held_fixed(theirs), held_fixed(ours))
+            compare(result.row, "hues", theirs.get("hues"), ours.get("hues"))
         if experiment.protocol or experiment.readout:
             of = "protocol's samples" if experiment.protocol else "images that are read out"
             compare(result.row, f"share of the {of}", 1.0, images.get("fraction", 1.0))
@@ -183,10 +188,25 @@ def changed(experiment: Experiment, variant: Variant[Any], results: Sequence[Res
     ]
 
 
+def box_said(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with a start and a rate of the box's bound that can be compared; neither without a box."""
+    said = {name: value for name, value in settings.items() if name not in ("bound", "space_lr")}
+    if "box" not in str(settings.get("space")):
+        return said
+    return said | {"bound": shown(settings["bound"]), "rate of the bound": settings.get("space_lr") or "lr"}
+
+
+def held_fixed(world: Mapping[str, Any]) -> str:
+    return ", ".join(world.get("fixed") or ()) or "none"
+
+
 def alike(paper: Variant[Any], variant: Variant[Any]) -> bool:
     """Return whether both are of one kind: of the same rows, if not all of them."""
     return bool(paper.rows) and set(paper.rows) == set(variant.rows)
 
 
 def shown(value: object) -> str:
+    """Return a setting as a table shows it. None leaves it to the data, and is said as `train` takes it."""
+    if value is None:
+        return "auto"
     return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)

@@ -213,7 +213,8 @@ def hours(results: Sequence[Result]) -> str:
 
 
 def cpu_minutes(results: Sequence[Result]) -> str:
-    return f"{mean(result.facts.get('cpu_seconds', 0.0) for result in results) / 60:.1f}"
+    found = [result.facts["cpu_seconds"] for result in results if "cpu_seconds" in result.facts]
+    return f"{mean(found) / 60:.1f}" if found else "–"
 
 
 def steps(results: Sequence[Result]) -> str:
@@ -224,7 +225,7 @@ HELD_OUT: Final = "held-out samples"
 TABLE_KINDS: Final = {
     "images": TableKind(
         HELD_OUT,
-        last={"pair width": pair_width, "hours": hours},
+        last={"pair width": pair_width, "hours": hours, "CPU min": cpu_minutes},
         note="Pair width: mean |z̃ - z| of the matched pairs over the one asked for, of the least and of the most "
         "widened latent.",
         grids=image_grids,

@@ -144,7 +144,7 @@ class Experiment:
         check_known("profile", profile, self.profiles)
         known = {variant.name: variant for variant in self.profiles[profile]}
         for name in names:
-            check_known("variant", name, known)
+            check_known(f"variant of the profile {profile}", name, known)
         return [variant for name, variant in known.items() if not names or name in names]
 
     def rows_of(self, variant: Variant[Any], names: Iterable[str] = ()) -> list[Row]:

@@ -117,9 +117,13 @@ def usual_start(s: TrainSettings) -> str:
 
 def start_of_box(box: BestBox, s: TrainSettings) -> str:
     """Return a sentence on where and why a box starts, and how fast its bound moves."""
+    best = "as the best width is"
+    if s.learnable is not False:
+        best = f"{SHARE:g} of the best width {box.start / SHARE:.2f}"
+        best += " with --negatives others" if s.negatives == "batch" else ""
     return (
-        f"The box starts {start_of(box, s):g} wide, for pairs as wide as these (mean |z̃ - z| {box.pair_width:.3f}) in "
-        f"batches of {s.batch}; {moves(s)}."
+        f"The box starts {start_of(box, s):g} wide, {best}, for pairs as wide as these (mean |z̃ - z| "
+        f"{box.pair_width:.3f}) in batches of {s.batch}; {moves(s)}."
     )
 
 

@@ -5,7 +5,7 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 from ident3d.training.images.best_box import BestBox
-from ident3d.training.images.settings import TrainSettings
+from ident3d.training.images.settings import BOUND_FASTER, TrainSettings
 from ident3d.training.loop.log_file import BY_LATENT, is_number
 
 # Most boxes that start wide leave their plateau by this step (docs/explanation/boxes.md); nothing is said before.
@@ -19,6 +19,8 @@ FLAT, GOOD, GAP = 0.01, 0.95, 0.05
 HIGH = 0.1
 # How much wider a box should be that started wide enough.
 WIDEN = 1.3
+# Pairs of a batch from which on larger batches are no advice.
+ENOUGH = 256
 
 
 class Plateau(NamedTuple):
@@ -60,7 +62,11 @@ def advice(found: Plateau, best: BestBox, s: TrainSettings) -> str:
     # A box that is as wide as the best one is not what is amiss: a wider one would leave the codes mixed.
     if "box" in str(s.space) and s.learnable is not False and max(start, found.bound or 0.0) < best.width:
         wider = best.start if start < best.start else min(WIDEN * start, best.width)
-        ways.append(f"a wider and faster box (--bound {wider:.3g}, a higher --space-lr)")
+        ways.append(f"a wider box (--bound {wider:.3g})")
+        if (s.space_lr or s.lr) < BOUND_FASTER * s.lr:
+            ways.append(f"a box that moves faster (--space-lr {BOUND_FASTER * s.lr:g})")
+    if s.batch < ENOUGH:
+        ways.append(f"larger batches (--batch {ENOUGH})")
     if s.encoder.startswith("resnet") and "flat" not in s.encoder:
         ways.append(f"features that are not averaged (--encoder conv or {s.encoder}+flat)")
     ways.append("more steps at a high --lr")

@@ -143,7 +143,8 @@ def test_advice_names_what_the_run_could_change() -> None:
     found = plateau(log_of(*[0.83] * 31), BEST, S)
     assert found is not None
     said = advice(found, BEST, replace(S, bound=2.0))
-    for fact in ("step 2,000", "0.83", "1.60", "1.20", f"--bound {BEST.start:g}", "resnet18+flat"):
+    faster = f"--space-lr {20 * S.lr:g}"
+    for fact in ("step 2,000", "0.83", "1.60", "1.20", f"--bound {BEST.start:g}", faster, "resnet18+flat"):
         assert fact in said
     assert f"--bound {WIDEN * BEST.start:.3g}" in advice(found, BEST, S)
     assert f"--bound {BEST.width:g}" in advice(found, BEST, replace(S, bound=4.5))
@@ -151,6 +152,9 @@ def test_advice_names_what_the_run_could_change() -> None:
         assert "--bound" not in advice(found, BEST, box_is_not_amiss)
     assert "--bound" not in advice(found._replace(bound=BEST.width), BEST, S)
     assert "+flat" not in advice(found, BEST, replace(S, encoder="conv"))
+    assert "--space-lr" not in advice(found, BEST, replace(S, space_lr=20 * S.lr))
+    assert "--batch" not in said
+    assert "--batch 256" in advice(found, BEST, replace(S, batch=128))
 
 
 def test_a_positive_behind_the_end_of_a_circle_is_near(pairs: PairDataset, tmp_path: Path) -> None:
@@ -177,11 +181,17 @@ def test_a_temperature_scales_the_best_box(pairs: PairDataset) -> None:
 
 
 @pytest.mark.parametrize(("given", "start"), [({}, SHARE), ({"learnable": False}, 1.0)])
-def test_a_box_that_cannot_move_starts_where_it_is_best(tmp_path: Path, given: dict[str, Any], start: float) -> None:
+def test_a_box_that_cannot_move_starts_where_it_is_best(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: dict[str, Any], start: float
+) -> None:
     path = make_dataset(tmp_path / "set", 64)
     settings = TrainSettings(encoder="tiny:convolution", batch=16, steps=1, dtype="fp32", **given)
     run = train(path, settings, out=tmp_path / "run", workers=0, show_progress=False, device="cpu")
-    assert run.facts["bound"] == pytest.approx(start * run.facts["best_box"]["width"], abs=0.01)
+    width = run.facts["best_box"]["width"]
+    assert run.facts["bound"] == pytest.approx(start * width, abs=0.01)
+    said = capsys.readouterr().err
+    assert f"{run.facts['bound']:g} wide" in said
+    assert (f"best width {width:.1f}"[:-1] in said) == (start == SHARE)
 
 
 def test_a_box_without_pairs_of_latents_says_where_it_starts(

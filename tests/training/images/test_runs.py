@@ -96,6 +96,12 @@ def test_train_scores_and_reports(root: Path, tmp_path: Path) -> None:
         (["--same-class"], "These images have no classes"),
         (["--metrics", "mcc_pearsn"], "'mcc_pearson'"),
         (["--bound", "-1"], "--bound is a number above 0"),
+        (["--space", "sphere", "--bound", "3"], "--bound is for a box"),
+        (["--supervised", "--bound", "3"], "--supervised has none"),
+        (["--space", "box", "--radius", "3"], "--radius is for a sphere"),
+        (["--space", "unbounded", "--fixed"], "--fixed"),
+        (["--fixed", "--space-lr", "0.1"], "no --space-lr"),
+        (["--supervised", "--negatives", "batch"], "no --negatives"),
     ],
 )
 def test_what_train_refuses(root: Path, tmp_path: Path, words: list[str], sentence: str) -> None:

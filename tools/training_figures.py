@@ -30,7 +30,7 @@ GROUPS = {
 }
 
 # Those of Table 4 whose curves are drawn.
-VARIANTS = ("seven", "all-ten")
+VARIANTS = ("seven", "all-ten", "wrapped")
 
 Log = list[dict[str, Any]]
 
@@ -111,8 +111,9 @@ def cell(axes: Axes, x: float, y: float, text: str, shade: float) -> None:
 
 def latents_over_steps(table: str, logs: dict[str, Log], picture: str) -> None:
     """R² of each latent over steps, a curve for each run."""
-    widths = results_of(table)[0]["facts"]["widths"]
-    names = [name for name, width in widths.items() if width is not None]
+    results = results_of(table)
+    names = [name for name, width in results[0]["facts"]["widths"].items() if width is not None]
+    held_out = {result["row"]: result["facts"].get("r2_by_latent", {}) for result in results}
     # One panel more than there are latents: it holds the legend.
     lines = len(names) // 4 + 1
     figure = Figure(figsize=(9.6, 2.0 * lines), layout="constrained")
@@ -120,7 +121,12 @@ def latents_over_steps(table: str, logs: dict[str, Log], picture: str) -> None:
     for k, (axes, name) in enumerate(zip(panels, names, strict=False)):
         for label, log in logs.items():
             values = smooth([line["r2_by_latent"][k] for line in log])
-            axes.plot([line["step"] for line in log], values, label=label)
+            (drawn,) = axes.plot([line["step"] for line in log], values, label=label)
+            # A dot at the end of a curve is R² on held-out images.
+            if name in held_out.get(label, {}):
+                axes.plot(
+                    log[-1]["step"], held_out[label][name], "o", color=drawn.get_color(), markersize=4, clip_on=False
+                )
         axes.set(title=name.replace("_", " "), ylim=(0, 1), xlim=(0, None))
         axes.grid(alpha=0.3)
     for axes in panels[len(names) :]:
@@ -167,7 +173,7 @@ def size_and_data(results: list[dict[str, Any]]) -> None:
         axes.minorticks_off()
         axes.set(xlabel=what, ylim=(min(0.0, axes.get_ylim()[0]), 1))
         axes.grid(alpha=0.3)
-    panels[0].set_ylabel("R² on held-out images")
+    panels[0].set_ylabel("R² and MCC on held-out images")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
     figure.savefig(PICTURES / "size-and-data.png", dpi=150)
 

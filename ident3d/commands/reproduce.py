@@ -38,7 +38,7 @@ def reproduce(experiment: str, as_json: bool, **given: Any) -> None:
 
     \b
       ident3d reproduce table1                                    all rows, as many at once as there are cores
-      ident3d reproduce table4                                    all small variants, estimated at 8 hours on one core
+      ident3d reproduce table4                                    all small variants, estimated at 10 hours on one core
       ident3d reproduce table4 --variant seven --rows box-normal  one row, about 15 minutes
       ident3d reproduce table4 --validation                       the same, on images for tuning
       ident3d reproduce table4 --profile paper --seeds 0,1,2      the paper's own size

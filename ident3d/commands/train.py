@@ -93,8 +93,8 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
     """Train an encoder, score it on held-out images, and write a report.
 
     DIR may be omitted if there is only one complete training set below the data root. The defaults are the paper's
-    but for the start of the box: --bound auto estimates it from the pairs. Larger stored images are averaged down to
-    --size. Under torchrun, ranks share the batch and see each other's negatives.
+    but for the box: --bound auto estimates its start from the pairs, and its bound moves 20 times as fast. Larger
+    stored images are averaged down to --size. Under torchrun, ranks share the batch and see each other's negatives.
 
     --lambda takes one number, one per latent or one per half of them (5,25); given twice, each anchor has two
     positives. κ of --cond vmf is 1/σ. Encoders: conv for small images, higgins and locatello for 64 pixels, a ResNet

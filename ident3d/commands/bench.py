@@ -221,7 +221,8 @@ def train(directory: Path | str, as_json: bool, **given: Any) -> None:
     """Measure a training step of the default loop against the plain loop of the public code, on the CPU.
 
     The fastest step of each loop counts. Parts of a step are measured apart: the encoder's own passes, pair search,
-    loading, the rest. With several --threads the clock of a step is compared with that of one thread.
+    loading, the rest. With several --threads the clock of a step is compared with that of one thread. --encoder takes
+    what `train` takes, such as resnet18+flat.
     """
     from ident3d.bench.train import bench_train
 

@@ -166,7 +166,8 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
 def check_used(space: str | None, supervised: bool, learnable: bool | None) -> None:
     """Raise UserError for an option of the command line that the space leaves without effect."""
     named = "--supervised" if supervised else f"--space {space}"
-    space = "unbounded" if supervised else space or "box*sphere"
+    # A space that was left to the data, or is misspelt, is judged with the rest of the settings.
+    space = "unbounded" if supervised else space if space in ("box", "sphere", "unbounded") else "box*sphere"
     for name, kind in (("bound", "box"), ("radius", "sphere")):
         if is_given(name) and kind not in space:
             raise UserError(f"--{name} is for a {kind}, and {named} has none: leave it away.")

@@ -117,7 +117,7 @@ def usual_start(s: TrainSettings) -> str:
 
 def start_of_box(box: BestBox, s: TrainSettings) -> str:
     """Return a sentence on where and why a box starts, and how fast its bound moves."""
-    best = "as the best width is"
+    best = "its best width"
     if s.learnable is not False:
         best = f"{SHARE:g} of the best width {box.start / SHARE:.2f}"
         best += " with --negatives others" if s.negatives == "batch" else ""

@@ -14,8 +14,8 @@ SHARES = (0.299, 0.587, 0.114)
 class ColourJitter(nn.Module):
     """Change brightness, contrast, saturation and hue by random factors, in a random order, and clip to [0, 1].
 
-    The factors, the order and the steps are those of kornia's ColorJitter. This one takes less CPU time,
-    because it changes a hue without going to HSV and back.
+    The factors, the order and the steps are those of kornia's ColorJitter. This one takes less CPU time, because it
+    changes a hue without going to HSV and back.
     """
 
     def __init__(self, how: Augmentation) -> None:

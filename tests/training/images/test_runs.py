@@ -97,6 +97,7 @@ def test_train_scores_and_reports(root: Path, tmp_path: Path) -> None:
         (["--metrics", "mcc_pearsn"], "'mcc_pearson'"),
         (["--bound", "-1"], "--bound is a number above 0"),
         (["--space", "sphere", "--bound", "3"], "--bound is for a box"),
+        (["--space", "bx", "--bound", "3"], "'bx'"),
         (["--supervised", "--bound", "3"], "--supervised has none"),
         (["--space", "box", "--radius", "3"], "--radius is for a sphere"),
         (["--space", "unbounded", "--fixed"], "--fixed"),

@@ -199,5 +199,6 @@ def plan_cells(
     chosen = [(v, row) for v in experiment.variants(profile, variants) for row in experiment.rows_of(v, rows)]
     if left := [name for name in rows if name not in {row.name for _, row in chosen}]:
         others = [v.name for v in experiment.variants(profile) if experiment.rows_of(v, left[:1])]
-        raise UserError(f"The row {left[0]} is run on the variant {' or '.join(others)}, and not on those named.")
+        named = " or ".join(v.name for v in experiment.variants(profile, variants))
+        raise UserError(f"The row {left[0]} is run on the variant {' or '.join(others)}, and not on {named}.")
     return [Cell(v, row, seed, folder / v.name / f"{row.name}-seed{seed}") for v, row in chosen for seed in seeds]

@@ -11,7 +11,7 @@ FUZZ = Path(__file__).with_name("fuzz.py")
 TARGETS = 28
 
 
-@pytest.mark.parametrize("count", [84, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [56, pytest.param(None, marks=pytest.mark.slow)])
 def test_hostile_files_end_in_a_sentence(count: int | None, request: pytest.FixtureRequest) -> None:
     count = count or request.config.getoption("--fuzzed")
     command = [sys.executable, str(FUZZ), "--count", str(count), "--seed", "15"]

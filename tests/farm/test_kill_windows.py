@@ -67,14 +67,14 @@ def test_killed_again_and_again_each_time_a_write_later(dataset24: Path, tmp_pat
     assert verify(tmp_path / "data", show_progress=False).sound
 
 
-@pytest.mark.parametrize("k", range(2, 20, 3))
+@pytest.mark.parametrize("k", range(2, 20, 6))
 def test_killed_in_a_first_run(k: int, dataset24: Path, tmp_path: Path) -> None:
     die(tmp_path / "data", 24, k)
     render(24, TINY, out=tmp_path / "data", workers=1, shard_size=16, show_progress=False)
     assert contents(tmp_path / "data") == contents(dataset24)
 
 
-@pytest.mark.parametrize("k", range(1, 24, 2))
+@pytest.mark.parametrize("k", range(1, 24, 4))
 def test_killed_while_growing(k: int, dataset24: Path, dataset64: Path, tmp_path: Path) -> None:
     shutil.copytree(dataset24, tmp_path / "data")
     die(tmp_path / "data", 64, k)

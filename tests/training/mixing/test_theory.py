@@ -192,6 +192,7 @@ def test_hard_negatives_have_the_difference_as_their_best_lambda() -> None:
     assert least.at_lambda == pytest.approx(least.loss, abs=4 * least.error + 1e-3)
 
 
+@pytest.mark.slow
 def test_stretched_latents_have_another_best_lambda() -> None:
     """What the public log ends with at Λ = (5, 25), 5.5 and 23.1, is nearer to it than the best Λ̂ at f = g⁻¹."""
     s = with_defaults(MixingSettings(lambdas=((5.0, 25.0),), batch=256))

@@ -1,4 +1,6 @@
-"""Draws the figures of docs/explanation/boxes.md and of Table 4 from the tables below results/ and their logs.
+"""Draws the figures of boxes, encoders, images and steps in docs/explanation, and of Table 4.
+
+They are made from the tables below results/ and their logs.
 
 python tools/training_figures.py
 """
@@ -19,6 +21,8 @@ PICTURES, RESULTS = ROOT / "docs/pictures", ROOT / "results"
 LEFT, LINES = 0.88, 3
 # The start whose runs are drawn latent by latent.
 START = "auto"
+# Ends the names of rows whose anchors are among their own negatives.
+OWN = "-own"
 # Latents that are drawn as one: the mean of their R².
 GROUPS = {
     "positions": ("x", "y", "z"),
@@ -36,9 +40,9 @@ Log = list[dict[str, Any]]
 
 
 def main() -> None:
-    logs = {bound_and_batch(row): log for row, log in logs_of("box-start").items()}
-    box_start(logs)
-    auto = {f"{batch} pairs": log for (bound, batch), log in sorted(logs.items()) if bound == START}
+    logs = {row: log for row, log in logs_of("box-start").items() if not row.endswith(OWN)}
+    box_start(results_of("box-start"), logs)
+    auto = {row.replace(f"{START}-", "") + " pairs": log for row, log in logs.items() if row.startswith(START)}
     latents_over_steps("box-start", auto, "latents-over-steps")
     latents_over_steps("encoders", logs_of("encoders"), "encoders")
     for variant in VARIANTS:
@@ -80,25 +84,30 @@ def step_left(log: Log) -> int | None:
     return next((line["step"] for line, r2 in zip(log, means, strict=True) if r2 > LEFT), None)
 
 
-def box_start(logs: dict[tuple[str, int], Log]) -> None:
-    """Where the plateau is left, and MCC at the end, by start of the box and by batch."""
-    bounds = sorted({bound for bound, _ in logs}, key=lambda bound: (bound == START, bound.zfill(3)))
-    batches = sorted({batch for _, batch in logs})
-    figure = Figure(figsize=(9.6, 2.8), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for (bound, batch), log in logs.items():
-        x, y = bounds.index(bound), batches.index(batch)
-        step, last, mcc = step_left(log), log[-1]["step"], smooth([line["mcc"] for line in log])[-1]
-        cell(left, x, y, f"{step:,}" if step else f"not in\n{last:,}", 1 - step / 1000 if step else 0.0)
-        cell(right, x, y, f"{mcc:.2f}\nat {last:,}", (mcc - 0.6) / 0.35)
-    for axes, title in ((left, f"steps until R² of batches is above {LEFT:g}"), (right, "MCC of batches at the end")):
-        axes.set(title=title, xlim=(-0.5, len(bounds) - 0.5), ylim=(-0.5, len(batches) - 0.5))
+def box_start(results: list[dict[str, Any]], logs: dict[str, Log]) -> None:
+    """Where the plateau is left, R² and MCC on held-out images, by start of the box and by batch."""
+    fields = {row: bound_and_batch(row) for row in logs}
+    bounds = sorted({bound for bound, _ in fields.values()}, key=lambda bound: (bound == START, bound.zfill(3)))
+    batches = sorted({batch for _, batch in fields.values()})
+    figure = Figure(figsize=(9.6, 2.9), layout="constrained")
+    panels = figure.subplots(1, 3, sharey=True)
+    for row, (bound, batch) in fields.items():
+        place, step, last = (bounds.index(bound), batches.index(batch)), step_left(logs[row]), logs[row][-1]["step"]
+        cell(panels[0], *place, f"{step:,}" if step else "never", 1 - step / last if step else 0.0)
+        for axes, name in zip(panels[1:], ("R²", "MCC"), strict=True):
+            scores = [result["figures"][name] for result in results if result["row"] == row]
+            mean, spread = np.mean(scores), f"\n{min(scores):.2f}–{max(scores):.2f}"
+            cell(axes, *place, f"{mean:.2f}" + (spread if len(scores) > 1 else ""), (mean - 0.7) / 0.3)
+    titles = (f"steps until R² of batches is above {LEFT:g}", "R² on held-out images", "MCC on held-out images")
+    for axes, title in zip(panels, titles, strict=True):
+        axes.set_title(title, fontsize=9)
+        axes.set(xlim=(-0.5, len(bounds) - 0.5), ylim=(-0.5, len(batches) - 0.5))
         axes.set_xticks(range(len(bounds)), bounds)
         axes.set_yticks(range(len(batches)), map(str, batches))
         axes.set_xlabel("bound that the box starts from")
-        axes.set_ylabel("pairs of a batch")
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
+    panels[0].set_ylabel("pairs of a batch")
     figure.savefig(PICTURES / "box-start.png", dpi=150)
 
 

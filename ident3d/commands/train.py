@@ -3,7 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,9 @@ from ident3d.commands.options import LOSS, Sectioned, interruptible, is_given, o
 from ident3d.commands.parameters import StoreOrPath, number_or, numbers
 from ident3d.errors import UserError
 from ident3d.machine import untried
+
+if TYPE_CHECKING:
+    from ident3d.training.images.settings import TrainSettings
 
 
 @click.command(cls=Sectioned)
@@ -122,7 +125,9 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
     from ident3d.training.runs.comparison import compare
 
     settings, metrics = settings_of(TrainSettings, given), given.pop("metrics")
-    check_used(settings.space, settings.supervised, settings.learnable)
+    # A run that goes on has the settings that it was started with, with or without effect.
+    if not given["resume"]:
+        check_used(settings)
     # Who asks for a width, even the usual one, asks for nearest pairs, also of rendered views and sequences.
     if settings.rule is None and is_given(*OF_RULE["nearest"]):
         settings = replace(settings, rule="nearest")
@@ -163,17 +168,25 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
         show(all_finished[0], as_json)
 
 
-def check_used(space: str | None, supervised: bool, learnable: bool | None) -> None:
+def check_used(s: "TrainSettings") -> None:
     """Raise UserError for an option of the command line that the space leaves without effect."""
-    named = "--supervised" if supervised else f"--space {space}"
-    # A space that was left to the data, or is misspelt, is judged with the rest of the settings.
-    space = "unbounded" if supervised else space if space in ("box", "sphere", "unbounded") else "box*sphere"
+    from ident3d.latents.worlds import World
+    from ident3d.training.encoders.choice import SPACES
+    from ident3d.training.images.defaults import usual_space
+
+    space = s.space or ("unbounded" if s.supervised else usual_space(s, World()))
+    named = "--supervised" if s.supervised else f"--space {space}"
+    # A space that is misspelt is judged with the rest of the settings.
+    if not set(space.split("*")) <= set(SPACES):
+        return
     for name, kind in (("bound", "box"), ("radius", "sphere")):
         if is_given(name) and kind not in space:
-            raise UserError(f"--{name} is for a {kind}, and {named} has none: leave it away.")
+            raise UserError(f"--{name} is for a {kind}, and {named} has none: leave it away, or name another --space.")
     if space == "unbounded" and (is_given("learnable") or is_given("space_lr")):
         raise UserError(f"--learnable, --fixed and --space-lr are for a box or a sphere, and {named} has none.")
-    if learnable is False and is_given("space_lr"):
+    if s.learnable is False and is_given("space_lr"):
         raise UserError("--fixed keeps the space as it starts, and so takes no --space-lr.")
-    if supervised and is_given("negatives"):
+    if space == "sphere" and not s.learnable and is_given("space_lr"):
+        raise UserError("A sphere keeps its radius unless --learnable is given, and so takes no --space-lr.")
+    if s.supervised and is_given("negatives"):
         raise UserError("--supervised has no pairs, and so no --negatives.")

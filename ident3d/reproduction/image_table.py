@@ -133,7 +133,10 @@ def own_settings(experiment: Experiment, results: Sequence[Result]) -> list[list
     """Return a line for each row that has results: in what it differs from the others, as it was run."""
     had = {result.row: result.facts.get("settings", {}) for result in results}
     return [
-        [row.name, ", ".join(f"{name} {shown(had[row.name].get(name, value))}" for name, value in row.change.items())]
+        [
+            row.name,
+            ", ".join(f"{name} {shown(had[row.name].get(name, value), name)}" for name, value in row.change.items()),
+        ]
         for row in experiment.rows
         if row.name in had and row.change
     ]
@@ -193,11 +196,12 @@ def box_said(settings: Mapping[str, Any]) -> dict[str, Any]:
     said = {name: value for name, value in settings.items() if name not in ("bound", "space_lr")}
     if "box" not in str(settings.get("space")):
         return said
-    return said | {"bound": shown(settings["bound"]), "rate of the bound": settings.get("space_lr") or "lr"}
+    return said | {"bound": shown(settings["bound"], "bound"), "rate of the bound": settings.get("space_lr") or "lr"}
 
 
 def held_fixed(world: Mapping[str, Any]) -> str:
-    return ", ".join(world.get("fixed") or ()) or "none"
+    fixed = world.get("fixed") or {}
+    return ", ".join(f"{name}={value:g}" for name, value in fixed.items()) or "none"
 
 
 def alike(paper: Variant[Any], variant: Variant[Any]) -> bool:
@@ -205,8 +209,8 @@ def alike(paper: Variant[Any], variant: Variant[Any]) -> bool:
     return bool(paper.rows) and set(paper.rows) == set(variant.rows)
 
 
-def shown(value: object) -> str:
-    """Return a setting as a table shows it. None leaves it to the data, and is said as `train` takes it."""
+def shown(value: object, name: str = "") -> str:
+    """Return a setting as a table shows it. None is what a run decides by itself, for a bound `--bound auto`."""
     if value is None:
-        return "auto"
+        return "auto" if name == "bound" else "usual"
     return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)

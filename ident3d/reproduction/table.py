@@ -227,7 +227,7 @@ TABLE_KINDS: Final = {
         HELD_OUT,
         last={"pair width": pair_width, "hours": hours, "CPU min": cpu_minutes},
         note="Pair width: mean |z̃ - z| of the matched pairs over the one asked for, of the least and of the most "
-        "widened latent.",
+        "widened latent. CPU min: of training.",
         grids=image_grids,
         charts=lambda *_: [],
     ),

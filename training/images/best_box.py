@@ -15,6 +15,7 @@ from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.training.images.settings import WITH_BEST_BOX, TrainSettings, moving_latents
 from ident3d.training.losses.alignment import alignment_uniformity
 from ident3d.training.losses.aninfonce import Precision, an_info_nce
+from ident3d.training.losses.choice import WITH_NEGATIVES
 from ident3d.training.losses.contrastive import delta_contrastive
 
 # A box starts at this share of the best width. In one that codes do not fill, little keeps them from being rotated, and
@@ -119,8 +120,10 @@ def start_of_box(box: BestBox, s: TrainSettings) -> str:
     """Return a sentence on where and why a box starts, and how fast its bound moves."""
     best = "its best width"
     if s.learnable is not False:
-        best = f"{SHARE:g} of the best width {box.start / SHARE:.2f}"
-        best += " with --negatives others" if s.negatives == "batch" else ""
+        best = f"{SHARE:g} of the best width {box.width:g}"
+        # The start is a share of another box than the run's own. Its width is known as well as the start is.
+        if s.loss in WITH_NEGATIVES and s.negatives == "batch":
+            best = f"{SHARE:g} of the best width {box.start / SHARE:.1f} with --negatives others"
     return (
         f"The box starts {start_of(box, s):g} wide, {best}, for pairs as wide as these (mean |z̃ - z| "
         f"{box.pair_width:.3f}) in batches of {s.batch}; {moves(s)}."

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Final
 
 from ident3d.errors import UserError, check_known
@@ -31,6 +32,10 @@ class Augmentation:
                 raise UserError(f"The augmentation's {name} is a probability, not {getattr(self, name):g}.")
         if self.crop is not None and not 0 < self.crop[0] <= self.crop[1] <= 1:
             raise UserError(f"A crop keeps between 0 and all of the area, not {self.crop[0]:g} to {self.crop[1]:g}.")
+        if self.jitter is not None and not (
+            len(self.jitter) == 4 and all(0 <= s < inf for s in self.jitter) and self.jitter[3] <= 0.5
+        ):
+            raise UserError(f"A jitter has four strengths from 0 on, that of the hue up to 0.5, not {self.jitter}.")
 
 
 NOTHING = Augmentation(crop=None, flip=0, jitter=None, grey=0, blur=0)

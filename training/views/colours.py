@@ -27,15 +27,21 @@ class ColourJitter(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return jittered images (N, 3, S, S) of the unit range. Draws come from the CPU's global generator."""
-        n, (*strengths, of_hue) = len(images), self.strengths
+        changed, factors, order = self.draw(len(images))
+        of_changed = factors.to(images)
+        result, size = images.clone(), AT_A_TIME if images.device.type == "cpu" else max(len(changed), 1)
+        for which, own in zip(torch.split(changed, size), torch.split(of_changed, size, 1), strict=True):
+            result[which] = jitter(images[which], own, order)
+        return result
+
+    def draw(self, n: int) -> tuple[Tensor, Tensor, list[int]]:
+        """Return which of n images are changed (m,), their factors (4, m), and the order of the steps."""
+        *strengths, of_hue = self.strengths
         order = [step for step in torch.randperm(4).tolist() if self.strengths[step]]
-        changed = torch.rand(n) < self.probability
-        factors = [torch.where(changed, uniform(n, max(0, 1 - s), 1 + s), 1.0) for s in strengths]
-        factors.append(torch.where(changed, uniform(n, -of_hue, of_hue), 0.0))
-        drawn = torch.stack(factors).to(images.device)
-        size = AT_A_TIME if images.device.type == "cpu" else n
-        parts = zip(torch.split(images, size), torch.split(drawn, size, 1), strict=True)
-        return torch.cat([jitter(*part, order) for part in parts])
+        changed = (torch.rand(n) < self.probability).nonzero()[:, 0]
+        factors = [uniform(n, max(0, 1 - s), 1 + s) for s in strengths]
+        factors.append(uniform(n, -of_hue, of_hue))
+        return changed, torch.stack(factors)[:, changed], order
 
 
 def uniform(n: int, low: float, high: float) -> Tensor:

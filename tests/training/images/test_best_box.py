@@ -1,6 +1,7 @@
 """Where a box starts: the best width of the true latents on realised pairs, and what a run on a plateau is told."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from synthetic import make_dataset
 from ident3d import Factor, PairDataset, from_arrays
 from ident3d.cli import main
 from ident3d.losses import delta_contrastive
-from ident3d.training.images.best_box import PAIRS, SHARE, BestBox, best_box
+from ident3d.training.images.best_box import PAIRS, SHARE, BestBox, best_box, start_of_box
 from ident3d.training.images.defaults import with_defaults
 from ident3d.training.images.plateau import WIDEN, advice, plateau
 from ident3d.training.images.run import open_run
@@ -191,7 +192,19 @@ def test_a_box_that_cannot_move_starts_where_it_is_best(
     assert run.facts["bound"] == pytest.approx(start * width, abs=0.01)
     said = capsys.readouterr().err
     assert f"{run.facts['bound']:g} wide" in said
-    assert (f"best width {width:.1f}"[:-1] in said) == (start == SHARE)
+    assert (f"best width {width:g}" in said) == (start == SHARE)
+
+
+@pytest.mark.parametrize(("loss", "negatives"), [("delta", "batch"), ("delta", "others"), ("au", "batch")])
+def test_the_width_said_is_that_of_the_start(pairs: PairDataset, loss: str, negatives: str) -> None:
+    """An anchor among its own negatives narrows the best box; the start is a share of that without."""
+    s = complete(pairs, loss=loss, negatives=negatives)
+    box = best_box(s, pairs)
+    assert box is not None
+    (said,) = re.findall(r"best width ([\d.]+)", start_of_box(box, s))
+    assert float(said) == pytest.approx(box.start / SHARE, abs=0.05)
+    narrowed = (loss, negatives) == ("delta", "batch")
+    assert ("--negatives others" in start_of_box(box, s)) == narrowed == (box.width < 0.9 * float(said))
 
 
 def test_a_box_without_pairs_of_latents_says_where_it_starts(

@@ -100,6 +100,10 @@ def test_train_scores_and_reports(root: Path, tmp_path: Path) -> None:
         (["--space", "bx", "--bound", "3"], "'bx'"),
         (["--supervised", "--bound", "3"], "--supervised has none"),
         (["--space", "box", "--radius", "3"], "--radius is for a sphere"),
+        (["--radius", "3"], "--radius is for a sphere"),
+        (["--cond", "augment", "--bound", "3"], "--bound is for a box"),
+        (["--loss", "simclr", "--bound", "3"], "--bound is for a box"),
+        (["--space", "sphere", "--space-lr", "0.1"], "--learnable"),
         (["--space", "unbounded", "--fixed"], "--fixed"),
         (["--fixed", "--space-lr", "0.1"], "no --space-lr"),
         (["--supervised", "--negatives", "batch"], "no --negatives"),
@@ -110,6 +114,15 @@ def test_what_train_refuses(root: Path, tmp_path: Path, words: list[str], senten
     assert (done.exit_code, done.stdout) == (2, ""), done.output
     assert sentence in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_goes_on_with_an_option_that_had_no_effect(root: Path, tmp_path: Path) -> None:
+    """Earlier versions took and recorded them."""
+    settings = TrainSettings(encoder="tiny:plain", batch=32, steps=3, space="sphere", bound=3.0)
+    train(root / "train", settings, out=tmp_path / "run", workers=0, device="cpu", show_progress=False)
+    words = ["train", root / "train", "--out", tmp_path / "run", *TINY, "--space", "sphere", "--bound", "3"]
+    assert ident3d(*words, "--resume").exit_code == 0
+    assert ident3d(*words).exit_code == 2
 
 
 @pytest.mark.parametrize("given", [{"space": "sphere", "bound": -1.0}, {"space": "box", "radius": 0.0}])

@@ -126,16 +126,33 @@ def test_colours_are_jittered_as_kornia_does() -> None:
     assert len(orders) > 4
 
 
-def test_an_image_is_jittered_whatever_images_stand_beside_it() -> None:
-    x = PIXELS.unit(pictures(150), CPU)
+def test_factors_are_drawn_as_kornia_does() -> None:
+    import kornia.augmentation as K
+
+    strengths = (0.8, 0.3, 1.5, 0.2)
+    torch.manual_seed(0)
+    theirs = K.ColorJitter(*strengths, p=1.0)
+    theirs(torch.rand(4000, 3, 2, 2))
+    names = ("brightness", "contrast", "saturation", "hue")
+    expected = torch.stack([theirs._params[f"{name}_factor"] for name in names])
+    changed, factors, _ = ColourJitter(Augmentation(jitter=strengths, jitter_probability=1.0)).draw(4000)
+    assert torch.equal(changed, torch.arange(4000))
+    for of in (torch.amin, torch.amax, torch.mean, torch.std):
+        torch.testing.assert_close(of(factors, 1), of(expected, 1), rtol=0, atol=0.04)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_some_images_are_jittered_and_the_others_stay_as_they_are(dtype: torch.dtype) -> None:
+    x = PIXELS.unit(pictures(150), CPU).to(dtype)
     torch.manual_seed(0)
     result = ColourJitter(Augmentation(jitter_probability=0.5))(x)
-    unchanged = torch.isclose(result, x, atol=1e-5).flatten(1).all(1)
-    assert 0.35 < unchanged.float().mean() < 0.65
+    same = (result == x).flatten(1).all(1)
+    assert 0.35 < same.float().mean() < 0.65
+    assert (result.dtype, result.shape) == (x.dtype, x.shape)
+    # An image's change is its own, whatever stands beside it.
     torch.manual_seed(0)
-    again = ColourJitter(Augmentation(jitter_probability=0.5))(torch.cat([x[:100], x[:50]]))
-    assert torch.equal(again[:100], result[:100])
-    assert not torch.equal(again[100:], result[100:])
+    beside_others = ColourJitter(Augmentation(jitter_probability=0.5))(torch.cat([x[:60], x.flip(1)[60:]]))
+    assert torch.equal(beside_others[:60], result[:60])
 
 
 def test_the_two_views_are_turned_differently() -> None:
@@ -176,6 +193,9 @@ def test_bad_input_gets_one_sentence() -> None:
         PIXELS.unit(x.float(), CPU)
     with pytest.raises(UserError, match="cannot be normalised"):
         Pixels((0, 0, 0), (1, 1, 0))
+    for wrong in ((0.8, 0.8, 0.8, 0.7), (-1, 0, 0, 0), (0, float("nan"), 0, 0), (0.8, 0.8, 0.8)):
+        with pytest.raises(UserError, match="four strengths"):
+            replace(NOTHING, jitter=wrong)
     with pytest.raises(UserError, match="flip is a probability, not 2"):
         Augmentation(flip=2)
     with pytest.raises(UserError, match="not 0 to 1"):

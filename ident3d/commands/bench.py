@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from ident3d.cli import Commands
-from ident3d.commands.options import Sectioned, dataset_argument, option, options, show
+from ident3d.commands.options import Sectioned, dataset_argument, option, options
+from ident3d.commands.output import show
 from ident3d.commands.parameters import names, numbers
 from ident3d.commands.recipe_options import recipe_of, recipe_options
 

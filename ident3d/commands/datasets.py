@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from ident3d.cli import Commands
-from ident3d.commands.options import confirmed, interruptible, option, options, show
+from ident3d.commands.options import option, options
+from ident3d.commands.output import confirmed, interruptible, show
 
 KEPT = "finished shards are kept, and the same command goes on from there."
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from ident3d.commands.options import dataset_argument, option, options, show
+from ident3d.commands.options import dataset_argument, option, options
+from ident3d.commands.output import show
 from ident3d.commands.parameters import FOLDER, StoreOrPath
 
 

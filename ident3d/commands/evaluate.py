@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from ident3d.commands.options import option, options, run_argument, show
+from ident3d.commands.options import option, options, run_argument
+from ident3d.commands.output import show
 from ident3d.commands.parameters import names
 from ident3d.errors import UserError
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from ident3d.commands.options import Sectioned, dataset_argument, option, options, print_warnings, show
+from ident3d.commands.options import Sectioned, dataset_argument, option, options
+from ident3d.commands.output import print_warnings, show
 from ident3d.errors import UserError
 
 # Parameter → its option, and the one that this belongs to.

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import option, options, print_warnings
+from ident3d.commands.options import option, options
+from ident3d.commands.output import print_warnings
 
 
 @click.command()

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ident3d.commands.options import Sectioned, option, options, print_warnings, show
+from ident3d.commands.options import Sectioned, option, options
+from ident3d.commands.output import print_warnings, show
 from ident3d.commands.parameters import FILE, FOLDER, assignment, names
 from ident3d.errors import UserError
 

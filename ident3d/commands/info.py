@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import dataset_argument, options, show
+from ident3d.commands.options import dataset_argument, options
+from ident3d.commands.output import show
 
 
 @click.command()

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import confirmed, option, options, show
+from ident3d.commands.options import option, options
+from ident3d.commands.output import confirmed, show
 
 
 @click.command()

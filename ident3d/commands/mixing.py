@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from ident3d.commands.options import LOSS, Sectioned, interruptible, option, options, settings_of, show
+from ident3d.commands.options import LOSS, Sectioned, option, options, settings_of
+from ident3d.commands.output import interruptible, show
 from ident3d.commands.parameters import number_or, numbers
 
 

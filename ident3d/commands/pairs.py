@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from ident3d.commands.options import dataset_argument, is_given, next_to, option, options, print_warnings, show
+from ident3d.commands.options import dataset_argument, is_given, option, options
+from ident3d.commands.output import next_to, print_warnings, show
 from ident3d.commands.parameters import number_or, numbers
 
 # Further options of the rule nearest.

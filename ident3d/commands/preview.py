@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import dataset_argument, next_to, option, options
+from ident3d.commands.options import dataset_argument, option, options
+from ident3d.commands.output import next_to
 
 
 @click.command()

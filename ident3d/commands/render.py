@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ident3d.commands.options import (
-    Sectioned,
-    confirmed,
-    interruptible,
-    option,
-    options,
-    print_warnings,
-    show,
-)
+from ident3d.commands.options import Sectioned, option, options
+from ident3d.commands.output import confirmed, interruptible, print_warnings, show
 from ident3d.commands.parameters import FILE, StoreOrPath, assignment, json_or_text
 from ident3d.commands.recipe_options import recipe_of, recipe_options
 from ident3d.commands.sequence_options import sequence_options

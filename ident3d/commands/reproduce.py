@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from ident3d.commands.options import interruptible, option, options, show
+from ident3d.commands.options import option, options
+from ident3d.commands.output import interruptible, show
 from ident3d.commands.parameters import names
 
 

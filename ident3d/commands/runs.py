@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import options, show
+from ident3d.commands.options import options
+from ident3d.commands.output import show
 from ident3d.commands.parameters import FOLDER
 
 

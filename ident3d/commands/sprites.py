@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 
 from ident3d.cli import Commands
-from ident3d.commands.options import interruptible, option, options, show
+from ident3d.commands.options import option, options
+from ident3d.commands.output import interruptible, show
 
 KEPT = "finished shards are kept, and the same command goes on from there."
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ident3d.commands.options import LOSS, Sectioned, interruptible, is_given, option, options, settings_of, show
+from ident3d.commands.options import LOSS, Sectioned, is_given, option, options, settings_of
+from ident3d.commands.output import interruptible, show
 from ident3d.commands.parameters import StoreOrPath, number_or, numbers
 from ident3d.errors import UserError
 from ident3d.machine import untried

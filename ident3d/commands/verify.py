@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from ident3d.commands.options import dataset_argument, option, options, print_warnings, show
+from ident3d.commands.options import dataset_argument, option, options
+from ident3d.commands.output import print_warnings, show
 
 
 @click.command()

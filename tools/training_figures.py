@@ -42,7 +42,7 @@ Log = list[dict[str, Any]]
 def main() -> None:
     logs = {row: log for row, log in logs_of("box-start").items() if not row.endswith(OWN)}
     box_start(results_of("box-start"), logs)
-    auto = {row.replace(f"{START}-", "") + " pairs": log for row, log in logs.items() if row.startswith(START)}
+    auto = {row: log for row, log in logs.items() if row.startswith(START)}
     latents_over_steps("box-start", auto, "latents-over-steps")
     latents_over_steps("encoders", logs_of("encoders"), "encoders")
     for variant in VARIANTS:
@@ -85,7 +85,7 @@ def step_left(log: Log) -> int | None:
 
 
 def box_start(results: list[dict[str, Any]], logs: dict[str, Log]) -> None:
-    """Where the plateau is left, R² and MCC on held-out images, by start of the box and by batch."""
+    """Where the plateau is left, R² and MCC on images for tuning, by start of the box and by batch."""
     fields = {row: bound_and_batch(row) for row in logs}
     bounds = sorted({bound for bound, _ in fields.values()}, key=lambda bound: (bound == START, bound.zfill(3)))
     batches = sorted({batch for _, batch in fields.values()})
@@ -98,7 +98,7 @@ def box_start(results: list[dict[str, Any]], logs: dict[str, Log]) -> None:
             scores = [result["figures"][name] for result in results if result["row"] == row]
             mean, spread = np.mean(scores), f"\n{min(scores):.2f}–{max(scores):.2f}"
             cell(axes, *place, f"{mean:.2f}" + (spread if len(scores) > 1 else ""), (mean - 0.7) / 0.3)
-    titles = (f"steps until R² of batches is above {LEFT:g}", "R² on held-out images", "MCC on held-out images")
+    titles = (f"steps until R² of batches is above {LEFT:g}", "R² on images for tuning", "MCC on images for tuning")
     for axes, title in zip(panels, titles, strict=True):
         axes.set_title(title, fontsize=9)
         axes.set(xlim=(-0.5, len(bounds) - 0.5), ylim=(-0.5, len(batches) - 0.5))
@@ -122,7 +122,7 @@ def latents_over_steps(table: str, logs: dict[str, Log], picture: str) -> None:
     """R² of each latent over steps, a curve for each run."""
     results = results_of(table)
     names = [name for name, width in results[0]["facts"]["widths"].items() if width is not None]
-    held_out = {result["row"]: result["facts"].get("r2_by_latent", {}) for result in results}
+    held_out = {result["row"]: result["facts"].get("r2_by_latent", {}) for result in results if result["seed"] == 0}
     # One panel more than there are latents: it holds the legend.
     lines = len(names) // 4 + 1
     figure = Figure(figsize=(9.6, 2.0 * lines), layout="constrained")

@@ -17,7 +17,7 @@ from ident3d.reproduction.own_table import own_experiment
 from ident3d.reproduction.reproduce import reproduce
 from ident3d.reproduction.table import Table, as_json, markdown, table_of
 from ident3d.training.experiments.by_name import EXPERIMENTS
-from ident3d.training.experiments.experiment import Variant
+from ident3d.training.experiments.experiment import Variant, on_validation
 from ident3d.training.experiments.icml2021 import TABLE1
 from ident3d.training.loop.log_file import read_log
 from ident3d.training.mixing.settings import MixingSettings
@@ -33,7 +33,10 @@ def made_again(folder: Path) -> Table:
     experiment = own_experiment(own) if own.exists() else EXPERIMENTS[content["experiment"]]
     # The command is said as one gives it in a clone.
     experiment = replace(experiment, file=str(own.relative_to(RESULTS.parent))) if own.exists() else experiment
-    return table_of(experiment, content["profile"], map(result_of, content["results"]))
+    results = [result_of(each) for each in content["results"]]
+    if any(result.facts.get("images", {}).get("scored") == "validation" for result in results):
+        experiment = on_validation(experiment)
+    return table_of(experiment, content["profile"], results)
 
 
 @pytest.mark.parametrize("folder", sorted(path.parent.name for path in RESULTS.glob("*/table.json")))

@@ -57,7 +57,8 @@ def is_scored(line: Mapping[str, Any]) -> bool:
 
 def advice(found: Plateau, best: BestBox, s: TrainSettings) -> str:
     """Return a sentence that says where a run rests, what loss is possible, and what helps."""
-    ways = []
+    # Larger batches come first: they leave the plateau and line codes up, where a wider box may leave them mixed.
+    ways = [f"larger batches (--batch {ENOUGH})"] if s.batch < ENOUGH else []
     start = s.bound or best.start
     # A box that is as wide as the best one is not what is amiss: a wider one would leave the codes mixed.
     if "box" in str(s.space) and s.learnable is not False and max(start, found.bound or 0.0) < best.width:
@@ -65,8 +66,6 @@ def advice(found: Plateau, best: BestBox, s: TrainSettings) -> str:
         ways.append(f"a wider box (--bound {wider:.3g})")
         if (s.space_lr or s.lr) < BOUND_FASTER * s.lr:
             ways.append(f"a box that moves faster (--space-lr {BOUND_FASTER * s.lr:g})")
-    if s.batch < ENOUGH:
-        ways.append(f"larger batches (--batch {ENOUGH})")
     if s.encoder.startswith("resnet") and "flat" not in s.encoder:
         ways.append(f"features that are not averaged (--encoder conv or {s.encoder}+flat)")
     ways.append("more steps at a high --lr")

@@ -1,7 +1,7 @@
 """Where a box starts: the width at which the true latents as codes have the least loss, on pairs as they turned out."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import exp, log
 from typing import Any
 
@@ -15,7 +15,6 @@ from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.training.images.settings import WITH_BEST_BOX, TrainSettings, moving_latents
 from ident3d.training.losses.alignment import alignment_uniformity
 from ident3d.training.losses.aninfonce import Precision, an_info_nce
-from ident3d.training.losses.choice import WITH_NEGATIVES
 from ident3d.training.losses.contrastive import delta_contrastive
 
 # A box starts at this share of the best width. In one that codes do not fill, little keeps them from being rotated, and
@@ -54,16 +53,14 @@ def best_box(s: TrainSettings, pairs: PairDataset) -> BestBox | None:
     """Return the best box of complete settings on these pairs; None for a loss without differences, or a user's own.
 
     The batch counts, and whether an anchor is among its own negatives; so the settings' loss is minimised itself, on
-    batches as large as the settings'. An anchor among its own negatives narrows the best box. The start is a share of
-    that of a box without them, because very narrow boxes start badly: the bound then moves to its place.
+    batches as large as the settings'. An anchor among its own negatives narrows the best box.
     """
     if s.loss not in WITH_BEST_BOX or s.space == "sphere" or not moving_latents(pairs.source.world):
         return None
     z, z_tilde, boxed = whole_batches(s, pairs)
     width, loss = least_loss(s, z, z_tilde, boxed)
-    wide = least_loss(replace(s, negatives="others"), z, z_tilde, boxed)[0] if s.negatives == "batch" else width
     pair_width = float((z - z_tilde)[:, boxed].abs().mean())
-    return BestBox(round(width, 2), round(loss, 4), round(pair_width, 4), round(SHARE * wide, 2))
+    return BestBox(round(width, 2), round(loss, 4), round(pair_width, 4), round(SHARE * width, 2))
 
 
 def whole_batches(s: TrainSettings, pairs: PairDataset) -> tuple[Tensor, Tensor, Tensor]:
@@ -121,9 +118,6 @@ def start_of_box(box: BestBox, s: TrainSettings) -> str:
     best = "its best width"
     if s.learnable is not False:
         best = f"{SHARE:g} of the best width {box.width:g}"
-        # The start is a share of another box than the run's own. Its width is known as well as the start is.
-        if s.loss in WITH_NEGATIVES and s.negatives == "batch":
-            best = f"{SHARE:g} of the best width {box.start / SHARE:.1f} with --negatives others"
     return (
         f"The box starts {start_of(box, s):g} wide, {best}, for pairs as wide as these (mean |z̃ - z| "
         f"{box.pair_width:.3f}) in batches of {s.batch}; {moves(s)}."

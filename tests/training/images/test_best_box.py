@@ -1,7 +1,6 @@
 """Where a box starts: the best width of the true latents on realised pairs, and what a run on a plateau is told."""
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from synthetic import make_dataset
 from ident3d import Factor, PairDataset, from_arrays
 from ident3d.cli import main
 from ident3d.losses import delta_contrastive
-from ident3d.training.images.best_box import PAIRS, SHARE, BestBox, best_box, start_of_box
+from ident3d.training.images.best_box import PAIRS, SHARE, BestBox, best_box
 from ident3d.training.images.defaults import with_defaults
 from ident3d.training.images.plateau import WIDEN, advice, plateau
 from ident3d.training.images.run import open_run
@@ -58,8 +57,8 @@ def test_an_anchor_among_its_own_negatives_narrows_the_best_box(pairs: PairDatas
     assert with_itself is not None
     assert without is not None
     assert with_itself.width < 0.8 * without.width
-    # The start is the same: from a narrow box a run does not get on.
-    assert with_itself.start == without.start == pytest.approx(SHARE * without.width, abs=0.01)
+    for box in (with_itself, without):
+        assert box.start == pytest.approx(SHARE * box.width, abs=0.01)
 
 
 @pytest.mark.parametrize("given", [{"loss": "au"}, {"loss": "aninfonce"}, {"space": "unbounded", "model_p": 1.0}])
@@ -193,18 +192,6 @@ def test_a_box_that_cannot_move_starts_where_it_is_best(
     said = capsys.readouterr().err
     assert f"{run.facts['bound']:g} wide" in said
     assert (f"best width {width:g}" in said) == (start == SHARE)
-
-
-@pytest.mark.parametrize(("loss", "negatives"), [("delta", "batch"), ("delta", "others"), ("au", "batch")])
-def test_the_width_said_is_that_of_the_start(pairs: PairDataset, loss: str, negatives: str) -> None:
-    """An anchor among its own negatives narrows the best box; the start is a share of that without."""
-    s = complete(pairs, loss=loss, negatives=negatives)
-    box = best_box(s, pairs)
-    assert box is not None
-    (said,) = re.findall(r"best width ([\d.]+)", start_of_box(box, s))
-    assert float(said) == pytest.approx(box.start / SHARE, abs=0.05)
-    narrowed = (loss, negatives) == ("delta", "batch")
-    assert ("--negatives others" in start_of_box(box, s)) == narrowed == (box.width < 0.9 * float(said))
 
 
 def test_a_box_without_pairs_of_latents_says_where_it_starts(

@@ -28,9 +28,9 @@ demo: $(READY)
 	@echo "docs/tutorial/3-train-and-read-the-report.md explains the report."
 
 # Two files of tests at a time, the slowest named at the end; make test ARGS='-n 0 …' runs one after the other, and shows what a test
-# prints with -s; ARGS=--cov= measures coverage
+# prints with -s; ARGS=--cov= measures coverage. Both processes together have no more threads than there are cores
 test: $(READY)
-	$(BIN)/pytest -n 2 --dist loadfile --durations 20 --durations-min 5 $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --durations 20 --durations-min 5 $(ARGS)
 
 check: $(READY)
 	$(BIN)/ruff check .

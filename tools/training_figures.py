@@ -96,7 +96,7 @@ def box_start(results: list[dict[str, Any]], logs: dict[str, Log]) -> None:
         cell(panels[0], *place, f"{step:,}" if step else "never", 1 - step / last if step else 0.0)
         for axes, name in zip(panels[1:], ("R²", "MCC"), strict=True):
             scores = [result["figures"][name] for result in results if result["row"] == row]
-            mean, spread = np.mean(scores), f"\n{min(scores):.2f}–{max(scores):.2f}"
+            mean, spread = np.mean(scores), "\n" + "–".join(f"{end:.2f}"[1:] for end in (min(scores), max(scores)))
             cell(axes, *place, f"{mean:.2f}" + (spread if len(scores) > 1 else ""), (mean - 0.7) / 0.3)
     titles = (f"steps until R² of batches is above {LEFT:g}", "R² on images for tuning", "MCC on images for tuning")
     for axes, title in zip(panels, titles, strict=True):

@@ -28,7 +28,7 @@ demo: $(READY)
 	@echo "docs/tutorial/3-train-and-read-the-report.md explains the report."
 
 # Two files of tests at a time, the slowest named at the end; make test ARGS='-n 0 …' runs one after the other, and shows what a test
-# prints with -s; ARGS=--cov= measures coverage. Both processes together have no more threads than there are cores
+# prints with -s; ARGS=--cov= measures coverage. One thread each: more would wait for the other's cores
 test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --durations 20 --durations-min 5 $(ARGS)
 

@@ -1,6 +1,6 @@
 """Where a box starts: the width at which the true latents as codes have the least loss, on pairs as they turned out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from math import exp, log
 from typing import Any
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ident3d.latents.distributions.spaces import Circle, goes_round
 from ident3d.loaders.datasets.pair_dataset import PairDataset
-from ident3d.training.images.settings import WITH_BEST_BOX, TrainSettings, moving_latents
+from ident3d.training.images.settings import PUBLIC_BOUND, WITH_BEST_BOX, TrainSettings, moving_latents
 from ident3d.training.losses.alignment import alignment_uniformity
 from ident3d.training.losses.aninfonce import Precision, an_info_nce
 from ident3d.training.losses.contrastive import delta_contrastive
@@ -29,7 +29,7 @@ class BestBox:
     """The width of the best box of the true latents, the loss there, the mean |z̃ - z| of the pairs, and a start.
 
     The width is that of every dimension of codes h = width (z + 1) / 2. Codes that are not linear in the latents may
-    have a loss somewhat below theirs.
+    have a loss below theirs: with an anchor among its own negatives, runs end a tenth below it.
     """
 
     width: float
@@ -53,9 +53,12 @@ def best_box(s: TrainSettings, pairs: PairDataset) -> BestBox | None:
     """Return the best box of complete settings on these pairs; None for a loss without differences, or a user's own.
 
     The batch counts, and whether an anchor is among its own negatives; so the settings' loss is minimised itself, on
-    batches as large as the settings'. An anchor among its own negatives narrows the best box.
+    batches as large as the settings'. An anchor among its own negatives narrows the best box. Hard negatives, a second
+    conditional and the number of codes are left out. Views have none: their private latents should be in no code.
     """
-    if s.loss not in WITH_BEST_BOX or s.space == "sphere" or not moving_latents(pairs.source.world):
+    if s.loss not in WITH_BEST_BOX or s.space == "sphere" or s.rule == "view":
+        return None
+    if not moving_latents(pairs.source.world):
         return None
     z, z_tilde, boxed = whole_batches(s, pairs)
     width, loss = least_loss(s, z, z_tilde, boxed)
@@ -106,11 +109,21 @@ def usual_start(s: TrainSettings) -> str:
         why = f"your own loss {s.loss}, which may have any scale"
     elif s.loss not in WITH_BEST_BOX:
         why = f"the loss {s.loss}"
+    elif s.rule == "view":
+        why = "views, whose private latents no code should hold"
     among = "; the negatives of an anchor are all anchors of the batch, itself among them" if ":" in str(s.loss) else ""
     return (
-        f"The box starts {s.bound:g} wide: --bound auto finds no start for {why}. {moves(s).capitalize()}{among}. "
-        "Give --bound and --space-lr for another start."
+        f"The box starts {s.bound or PUBLIC_BOUND:g} wide: --bound auto finds no start for {why}. "
+        f"{moves(s).capitalize()}{among}. Give --bound and --space-lr for another start."
     )
+
+
+def has_another_start(facts: Mapping[str, Any]) -> bool:
+    """Return whether a run, by what was recorded of it, found the start of its box in an earlier way than today's."""
+    s, box = facts.get("settings") or {}, BestBox.from_dict(facts.get("best_box"))
+    is_found = s.get("bound") is None and "box" in str(s.get("space")) and s.get("learnable") is not False
+    # Both are rounded to a hundredth.
+    return box is not None and is_found and abs(box.start - SHARE * box.width) > 2 * TOLERANCE
 
 
 def start_of_box(box: BestBox, s: TrainSettings) -> str:

@@ -20,7 +20,7 @@ HIGH = 0.1
 # How much wider a box should be that started wide enough.
 WIDEN = 1.3
 # Pairs of a batch from which on larger batches are no advice.
-ENOUGH = 256
+ENOUGH = 512
 
 
 class Plateau(NamedTuple):
@@ -34,7 +34,10 @@ class Plateau(NamedTuple):
 
 
 def plateau(lines: Sequence[Mapping[str, Any]], best: BestBox, s: TrainSettings) -> Plateau | None:
-    """Return the plateau that a log's last lines show: R² is flat, and the loss is above the best box's; else None."""
+    """Return the plateau that a log's last lines show: R² is flat, and the loss is above the best box's; else None.
+
+    Where an anchor is among its own negatives, any run may end below the best box's loss, so R² alone decides.
+    """
     lines = [line for line in lines if is_scored(line) and line.get("lr", s.lr) >= HIGH * s.lr]
     if len(lines) < LINES or (last := lines[-1]["step"]) < EARLIEST:
         return None
@@ -47,7 +50,8 @@ def plateau(lines: Sequence[Mapping[str, Any]], best: BestBox, s: TrainSettings)
     r2, loss = (mean(line[name] for line in recent[-quarter:]) for name in ("r2", "loss"))
     rise = r2 - mean(line["r2"] for line in recent[:quarter])
     found = Plateau(last, last - recent[0]["step"], r2, loss, lines[-1].get("bound"))
-    return found if rise < FLAT and r2 < GOOD and loss > best.loss + GAP else None
+    could_be_lower = s.negatives == "batch" or loss > best.loss + GAP
+    return found if rise < FLAT and r2 < GOOD and could_be_lower else None
 
 
 def is_scored(line: Mapping[str, Any]) -> bool:
@@ -69,7 +73,8 @@ def advice(found: Plateau, best: BestBox, s: TrainSettings) -> str:
     if s.encoder.startswith("resnet") and "flat" not in s.encoder:
         ways.append(f"features that are not averaged (--encoder conv or {s.encoder}+flat)")
     ways.append("more steps at a high --lr")
+    possible = f", and the loss is {found.loss:.2f} where {best.loss:.2f} is possible" if found.loss > best.loss else ""
     return (
         f"By step {found.step:,} the run rests on a plateau: R² of batches has been {found.r2:.2f} for {found.steps:,} "
-        f"steps, and the loss is {found.loss:.2f} where {best.loss:.2f} is possible. What helps: {', '.join(ways)}."
+        f"steps{possible}. What helps: {', '.join(ways)}."
     )

@@ -112,7 +112,11 @@ def train(
             log.note(start_of_box(work.box, s))
         if settings.bound is None and not work.box and "box" in str(s.space) and not request.resumed:
             log.note(usual_start(s))
-        lines, said = read_log(run.path) if here.first else [], False
+        lines = read_log(run.path) if here.first else []
+        # The loss of three views is another one than that of the best box.
+        box = work.box if s.views == 2 else None
+        # A run that went on from a plateau has said so.
+        said = bool(box and plateau(lines, box, s))
         for sentence in said_of_own:
             log.note(sentence)
 
@@ -125,10 +129,9 @@ def train(
             figures = {"lr": rate, **step.figures(), **learnt_facts(work)}
             log.record(step.done, s.batch, figures)
             lines.append({"step": step.done, **figures})
-            # The loss of three views is another one than that of the best box.
-            if work.box and s.views == 2 and not said and (reached := plateau(lines, work.box, s)):
+            if box and not said and (reached := plateau(lines, box, s)):
                 said = True
-                log.note(advice(reached, work.box, s))
+                log.note(advice(reached, box, s))
             if to_save and here.first:
                 state = checkpoint.state_of(
                     step.done, work.model, work.objective, work.optimiser, work.loader.state_dict(),

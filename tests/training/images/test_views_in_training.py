@@ -54,6 +54,17 @@ def test_the_folders_rule_and_blocks_are_the_usual_ones(sets: Path, tmp_path: Pa
     assert "rule" not in json.loads((tmp_path / "near/run.json").read_text())["settings"]
 
 
+def test_no_start_of_a_box_is_found_from_views(sets: Path, tmp_path: Path) -> None:
+    """Their private latents, which are drawn anew, would narrow the best box, and no code should hold them."""
+    options = ["--encoder", "tiny:convolution", "--batch", "16", "--steps", "2", "--workers", "0", "--device", "cpu"]
+    done = CliRunner().invoke(main, ["train", str(sets / "train"), "--out", str(tmp_path / "run"), *options])
+    assert done.exit_code == 0, done.output
+    assert "finds no start for views" in done.stderr
+    run = json.loads((tmp_path / "run/run.json").read_text())
+    assert "best_box" not in run["facts"]
+    assert run["settings"]["bound"] is None
+
+
 def test_known_codes_have_known_block_scores(sets: Path, tmp_path: Path) -> None:
     folder = make_dataset(tmp_path / "many", 2400, size=4, shard_size=256, views=Views(2, private=("position",)))
     z = ident3d.ImageDataset(folder).all_latents()[0]

@@ -14,6 +14,7 @@ from ident3d.errors import UserError
 from ident3d.machine import untried
 
 if TYPE_CHECKING:
+    from ident3d.latents.worlds import AnyWorld
     from ident3d.training.images.settings import TrainSettings
 
 
@@ -116,6 +117,8 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
       ident3d train --seeds 0,1,2                       three runs, one after the other, and their spread
       torchrun --nproc-per-node 8 -m ident3d train      eight GPUs
     """
+    from ident3d.loaders.folders.folder import local_copy
+    from ident3d.loaders.format.latents_source import world_of
     from ident3d.metrics.scoring import choose_scores
     from ident3d.training.images.settings import OF_RULE, TrainSettings
     from ident3d.training.images.train import train
@@ -126,9 +129,6 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
     from ident3d.training.runs.comparison import compare
 
     settings, metrics = settings_of(TrainSettings, given), given.pop("metrics")
-    # A run that goes on has the settings that it was started with, with or without effect.
-    if not given["resume"]:
-        check_used(settings)
     # Who asks for a width, even the usual one, asks for nearest pairs, also of rendered views and sequences.
     if settings.rule is None and is_given(*OF_RULE["nearest"]):
         settings = replace(settings, rule="nearest")
@@ -141,12 +141,17 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
             raise UserError("Take either --seed or --seeds.")
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise UserError("--seeds is for one process; under torchrun, start a training for each --seed.")
+    path, description = training_folder(
+        None if directory is None else local_copy(directory), given["root"], allow_same=given["allow_same"]
+    )
     which = ""
     if directory is None:
-        directory, description = training_folder(None, given["root"])
         which = f", the only training set below the data root ({description.n:,} images of {description.size} pixels)"
+    # A run that goes on has the settings that it was started with, with or without effect.
+    if not given["resume"]:
+        check_used(settings, world_of(description.settings))
     if rank() == 0:
-        click.echo(f"Training on {directory}{which}", err=True)
+        click.echo(f"Training on {directory or path}{which}", err=True)
     all_finished = []
     for seed in seeds or (settings.seed,):
         own = out
@@ -154,7 +159,7 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
             click.echo(f"Seed {seed}", err=True)
             own = None if out is None else out / f"seed{seed}"
         with interruptible():
-            run = train(directory, replace(settings, seed=seed), out=own, **given)
+            run = train(path, replace(settings, seed=seed), out=own, **given)
         # The first rank alone scores and reports.
         if rank() == 0:
             where = {name: given[name] for name in ("root", "device", "allow_same")}
@@ -169,13 +174,13 @@ def train(directory: Path | str | None, as_json: bool, **given: Any) -> None:
         show(all_finished[0], as_json)
 
 
-def check_used(s: "TrainSettings") -> None:
-    """Raise UserError for an option of the command line that the space leaves without effect."""
-    from ident3d.latents.worlds import World
+def check_used(s: "TrainSettings", world: "AnyWorld") -> None:
+    """Raise UserError for an option of the command line that the space or the loss leaves without effect."""
     from ident3d.training.encoders.choice import SPACES
-    from ident3d.training.images.defaults import usual_space
+    from ident3d.training.images.defaults import usual_loss, usual_space
+    from ident3d.training.losses.choice import WITH_NEGATIVES
 
-    space = s.space or ("unbounded" if s.supervised else usual_space(s, World()))
+    space = s.space or ("unbounded" if s.supervised else usual_space(s, world))
     named = "--supervised" if s.supervised else f"--space {space}"
     # A space that is misspelt is judged with the rest of the settings.
     if not set(space.split("*")) <= set(SPACES):
@@ -189,5 +194,7 @@ def check_used(s: "TrainSettings") -> None:
         raise UserError("--fixed keeps the space as it starts, and so takes no --space-lr.")
     if space == "sphere" and not s.learnable and is_given("space_lr"):
         raise UserError("A sphere keeps its radius unless --learnable is given, and so takes no --space-lr.")
-    if s.supervised and is_given("negatives"):
-        raise UserError("--supervised has no pairs, and so no --negatives.")
+    loss = s.loss or usual_loss(s, space)
+    if is_given("negatives") and loss not in WITH_NEGATIVES:
+        named = "--supervised" if s.supervised else f"--loss {loss}"
+        raise UserError(f"--negatives is for --loss {', '.join(WITH_NEGATIVES)}, not for {named}.")

@@ -66,7 +66,7 @@ def test_train_scores_and_reports(root: Path, tmp_path: Path) -> None:
         (["--loss", "au", "--alpha", "2"], "--alpha is a share from 0 to 1, not 2."),
         (["--alpha", "0.1"], "--alpha is for --loss au"),
         (["--negatives", "other"], "others"),
-        (["--loss", "au", "--negatives", "others"], "--negatives others is for --loss infonce, delta"),
+        (["--loss", "au", "--negatives", "others"], "--negatives is for --loss infonce, delta"),
         (["--loss", "aninfonce", "--tau", "0.3"], "--tau is for --loss infonce, delta, simclr"),
         (["--loss", "simclr", "--space", "box"], "--loss simclr"),
         (["--supervised", "--loss", "delta"], "--loss mse and --supervised"),
@@ -106,7 +106,9 @@ def test_train_scores_and_reports(root: Path, tmp_path: Path) -> None:
         (["--space", "sphere", "--space-lr", "0.1"], "--learnable"),
         (["--space", "unbounded", "--fixed"], "--fixed"),
         (["--fixed", "--space-lr", "0.1"], "no --space-lr"),
-        (["--supervised", "--negatives", "batch"], "no --negatives"),
+        (["--supervised", "--negatives", "batch"], "not for --supervised"),
+        (["--loss", "au", "--negatives", "batch"], "not for --loss au"),
+        (["--cond", "augment", "--negatives", "batch"], "not for --loss simclr"),
     ],
 )
 def test_what_train_refuses(root: Path, tmp_path: Path, words: list[str], sentence: str) -> None:
@@ -195,3 +197,7 @@ def test_the_periodic_variant_has_a_product_space(tmp_path: Path) -> None:
     refused = ident3d("train", tmp_path / "train", "--out", tmp_path / "other", *words, "--dim", "5")
     assert refused.exit_code == 2
     assert "3 + 8 raw latents" in refused.stderr
+    # The eight numbers of its angles lie on a sphere, which has a radius.
+    done = ident3d("train", tmp_path / "train", "--out", tmp_path / "wide", *words, "--radius", "2")
+    assert done.exit_code == 0, done.output
+    assert open_run(tmp_path / "wide").settings.radius == 2

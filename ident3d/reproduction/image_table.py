@@ -65,20 +65,23 @@ def by_latent(report: Report, name: str) -> dict[str, float]:
 
 
 def latent_grid(variant: Variant[Any], results: Sequence[Result]) -> Grid:
-    """Return the held-out R² of each latent, the mean over seeds, row by row below what is attainable.
+    """Return the held-out R² of each latent, the mean over the seeds named, row by row below what is attainable.
 
-    Rows without an encoder, and those that were run before it was recorded, are left out.
+    Rows without an encoder, and rows and seeds that were run before it was recorded, are left out.
     """
-    rows: dict[str, list[dict[str, float]]] = {}
+    rows: dict[str, dict[int, dict[str, float]]] = {}
     for result in results:
         if found := result.facts.get(BY_LATENT):
-            rows.setdefault(result.row, []).append(found)
-    latents = list(dict.fromkeys(latent for seeds in rows.values() for each in seeds for latent in each))
-    lines = [[name, *(mean_r2(seeds, latent) for latent in latents)] for name, seeds in rows.items()]
+            rows.setdefault(result.row, {})[result.seed] = found
+    latents = list(dict.fromkeys(latent for seeds in rows.values() for each in seeds.values() for latent in each))
+    lines = [
+        [name, *(mean_r2(list(seeds.values()), latent) for latent in latents), ", ".join(map(str, seeds))]
+        for name, seeds in rows.items()
+    ]
     if rows and isinstance(variant, ImageVariant) and isinstance(variant.world, World):
         most = attainable_r2(variant.world)
-        lines.insert(0, ["attainable", *(number(most.get(latent)) for latent in latents)])
-    return Grid(f"{variant.name}: R² by latent", ("row", *latents), lines)
+        lines.insert(0, ["attainable", *(number(most.get(latent)) for latent in latents), ""])
+    return Grid(f"{variant.name}: R² by latent", ("row", *latents, "seeds"), lines)
 
 
 def mean_r2(seeds: Sequence[Mapping[str, float]], latent: str) -> str:

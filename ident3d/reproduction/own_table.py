@@ -105,7 +105,7 @@ def row_of(
     """Return a row: the shared settings and its own, or no training at all if it is the identity."""
     where, rest = f"row {name}", {key: value for key, value in content.items() if key not in ("paper", "identity")}
     paper = {column: published_figure(where, column, value) for column, value in table_at(content, "paper").items()}
-    folder_name("row", name)
+    folder_name("row", name, marks="_-+=.^")
     identity = content.get("identity", False)
     if type(identity) is not bool:
         raise UserError(f"`identity` of {where} is true or false, not {identity!r}.")
@@ -156,9 +156,9 @@ def image_variant(where: str, name: str, data: Mapping[str, Any]) -> ImageVarian
         if unfinished := [folders[split] for split, each in found.items() if not each.complete]:
             raise UserError(f"{unfinished[0]} is not finished yet; the command that began it goes on where it stopped.")
         train = found["train"]
-        for split in DATA_KEYS[1:]:
-            if split in found and is_trained_on(train.settings, found[split]):
-                raise UserError(f"`{split}` of {where} holds images of `train`: no score of them is held out.")
+        for split, of in (("test", "train"), ("validation", "train"), ("validation", "test")):
+            if {split, of} <= found.keys() and is_trained_on(found[of].settings, found[split]):
+                raise UserError(f"`{split}` of {where} holds images of `{of}`: no score of them is held out.")
         return ImageVariant(
             name=name, settings=TrainSettings(), world=world_of(train.settings), size=train.size, train=train.n,
             test=found["test"].n, channels=int(train.settings.get("channels", 3)), folders=folders,

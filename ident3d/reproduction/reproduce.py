@@ -19,6 +19,7 @@ from ident3d.reproduction.table import as_json, markdown, table_of
 from ident3d.reproduction.table_page import write_table_page
 from ident3d.training.experiments.by_name import EXPERIMENTS
 from ident3d.training.experiments.experiment import Experiment, StoredVariant, on_validation
+from ident3d.training.images.best_box import has_another_start
 from ident3d.training.losses.choice import check_seeds
 
 
@@ -183,6 +184,11 @@ def check_finished(experiment: Experiment, profile: str, folder: Path) -> None:
         if found := differences(theirs, ours):
             raise UserError(
                 f"{path} was finished with other settings ({'; '.join(found)}); move it away, or choose another --out."
+            )
+        if has_another_start(result.facts):
+            raise UserError(
+                f"{path} was finished by an earlier version, which started boxes at another width than --bound auto "
+                "does now; move it away, or choose another --out."
             )
 
 

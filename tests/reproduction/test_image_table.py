@@ -98,5 +98,5 @@ def test_r2_by_latent_is_the_mean_over_seeds_of_rows_that_have_it() -> None:
     each: list[dict[str, Any]] = [{"r2_by_latent": {"x": 0.5, "y": 1.0}}, {"r2_by_latent": {"x": 0.7}}, {}]
     results = [Result(variant.name, "sphere", seed, {}, 1.0, "run", facts) for seed, facts in enumerate(each)]
     grid = latent_grid(variant, results)
-    assert grid.rows == [["attainable", "1.000", "1.000"], ["sphere", "0.600", "1.000"]]
+    assert grid.rows == [["attainable", "1.000", "1.000", ""], ["sphere", "0.600", "1.000", "0, 1"]]
     assert latent_grid(variant, results[2:]).rows == []

@@ -90,6 +90,12 @@ def test_a_table_on_images_is_run_and_goes_on(here: Path) -> None:
     assert "0.9670 ± 0.0010" in markdown
     assert (folder / "report.html").is_file()
     # Rows that were run on other images, or with other settings, are not set beside those of now.
+    result = next(folder.rglob("wide-seed1/result.json"))
+    content = json.loads(result.read_text())
+    content["facts"]["best_box"]["start"] *= 1.15 / 0.7
+    result.write_text(json.dumps(content))
+    assert "wide-seed1 was finished by an earlier version" in command("own.toml").stderr
+    result.unlink()
     Path("own.toml").write_text(IMAGES.replace("steps = 2", "steps = 3"))
     assert "settings.steps" in command("own.toml").stderr
     make_dataset(here / "other", 64, seed=1)
@@ -211,6 +217,9 @@ def test_what_parts_of_a_table_may_not_say(here: Path, old: str, new: str, fact:
         ('test = "test"', 'test = "nowhere"', "nowhere"),
         ('test = "test"', "test = 40", "whole numbers"),
         ('test = "test"', 'test = "train"', "`test`"),
+        ('test = "test"', 'test = "test"\nvalidation = "test"', "`validation`"),
+        ('bound = "auto"', 'bound = "match"', "bound of settings"),
+        ("[rows.wide]", '[rows."a,b"]', "'a,b'"),
         ('train = "train"\ntest = "test"', "train = 40\ntest = 40\nfixed = 3", "`fixed`"),
         ('"linear_r2"]', '"R²"]', "twice"),
         ('{"R²" = [96.7', '{"Rsq" = [96.7', "'Rsq'"),

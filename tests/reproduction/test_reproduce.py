@@ -57,10 +57,9 @@ def test_all_rows_of_table_4(tmp_path: Path) -> None:
     assert "R², paper" in markdown
     paper = json.loads((folder / "table.json").read_text())["paper"]["box-normal"]
     assert paper == {"R²": [0.9673, 0.001], "MCC": [0.9831, 0.0004]}
-    assert [line.split("|")[1].strip() for line in markdown.splitlines() if "| 0, 1 " in line] == [
-        "box-normal",
-        "identity",
-    ]
+    # The last is that of R² by latent, which pixels have none of.
+    with_both = [line.split("|")[1].strip() for line in markdown.splitlines() if "| 0, 1 " in line]
+    assert with_both == ["box-normal", "identity", "box-normal"]
     before = (folder / "all-ten/box-normal-seed0" / RESULT_FILE).stat().st_mtime_ns
     said.clear()
     folder, markdown = reproduce("table4", **options)

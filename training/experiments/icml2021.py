@@ -1,11 +1,11 @@
 """Contrastive Learning Inverts the Data Generating Process (ICML 2021): Tables 1, 2 and 4, and Figure 2.
 
 Table 4 is on images of 3DIdent, the others are on mixed latents. The mini profile is for a CPU; its cost is that of one
-seed on an AMD EPYC, one thread a row, and its table lies below results/.
+seed on an AMD EPYC, a faster and a slower one, one thread a row, and its table lies below results/.
 
     command                                           cost                          expected table
-    ident3d reproduce table4 --variant seven          about 1.8 hours               results/table4-mini
-    ident3d reproduce table4 --variant all-ten        about 6 hours                 results/table4-mini
+    ident3d reproduce table4 --variant seven          2 to 3 CPU hours              results/table4-mini
+    ident3d reproduce table4 --variant all-ten        6 to 9 CPU hours              results/table4-mini
     ident3d reproduce table4 --variant wrapped        27 CPU minutes                results/table4-mini
     ident3d reproduce table1                          25 CPU minutes                results/table1-mini
     ident3d reproduce table2                          12 CPU minutes                results/table2-mini

@@ -9,16 +9,16 @@ from ident3d.training.images.settings import TrainSettings
 from ident3d.training.mixing.settings import MixingSettings
 from ident3d.training.own.own_object import OwnOr
 
-# Options whose settings have another name, and words of options that stand for None.
+# Options whose settings have another name, and the words of options that stand for None.
 OPTIONS: Final = {"lambda": "lambdas", "hard_lambda": "hard"}
-NONE_WORDS: Final = {"bound": ("auto", "match")}
+NONE_WORDS: Final[dict[type, dict[str, str]]] = {TrainSettings: {"bound": "auto"}, MixingSettings: {"bound": "match"}}
 
 
 def changes(kind: type[TrainSettings] | type[MixingSettings], content: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return settings as the file gives them, by the names of options, each checked for its type."""
     hints = get_type_hints(kind)
     known = [field.name for field in fields(kind) if field.name != "seed"]
-    found = {}
+    found: dict[str, Any] = {}
     for key, value in content.items():
         name = key.replace("-", "_")
         name = OPTIONS.get(name, name)
@@ -27,14 +27,15 @@ def changes(kind: type[TrainSettings] | type[MixingSettings], content: Mapping[s
         if name not in known:
             shown = {setting: option for option, setting in OPTIONS.items()}
             raise unknown("setting", key, [shown.get(each, each) for each in known])
-        found[name] = setting(name, value, hints[name], f"{key} of {where}")
+        if name in NONE_WORDS[kind] and value == NONE_WORDS[kind][name]:
+            found[name] = None
+        else:
+            found[name] = setting(name, value, hints[name], f"{key} of {where}")
     return found
 
 
 def setting(name: str, value: Any, hint: Any, shown: str) -> Any:
     """Return a setting of the right type: a list as a tuple, a whole number as a number; raise UserError otherwise."""
-    if value in NONE_WORDS.get(name, ()):
-        return None
     try:
         if name == "lambdas":
             several = value if isinstance(value, list) and isinstance(value[0], list) else [value]

@@ -23,7 +23,8 @@ ROOMS = ("ident3d", "blender_scenes", "loaders", "training")
 GROUND = ("errors", "machine", "memory", "progress", "public")
 
 LATENTS = ("latents", "latents.distributions", "latents.exact")
-DATASETS = ("loaders.format", "loaders.stores", "loaders.folders", "loaders.pairs", "loaders.datasets")
+FOLDERS = ("loaders.format", "loaders.cards", "loaders.stores", "loaders.folders")
+DATASETS = (*FOLDERS, "loaders.pairs", "loaders.datasets")
 TRAINING = tuple(
     f"training.{name}" for name in ("loop", "own", "losses", "encoders", "views", "images", "mixing", "diagnostics")
 )
@@ -43,20 +44,19 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "blender_scenes": ("latents", "latents.exact"),
     "metrics": (),
     "loaders.format": LATENTS,
+    "loaders.cards": (*LATENTS, "loaders.format"),
     "loaders.stores": ("loaders.format",),
-    "loaders.folders": (*LATENTS, "loaders.format", "loaders.stores"),
+    "loaders.folders": (*LATENTS, "loaders.format", "loaders.cards", "loaders.stores"),
     "loaders.pairs": (*LATENTS, "loaders.format"),
-    "loaders.datasets": (*LATENTS, "loaders.format", "loaders.stores", "loaders.folders", "loaders.pairs"),
+    "loaders.datasets": (*LATENTS, *FOLDERS, "loaders.pairs"),
     # sprites are quickly made: they need no farm, only dataset folders; one of KITTI Masks is read for its transitions
     "sprites": (*LATENTS, "loaders.format", "loaders.stores", "loaders.folders", "loaders.datasets"),
     # exports are written by the columns that layouts reads them back by
-    "loaders.exports": (*LATENTS, "loaders.format", "loaders.stores", "loaders.folders", "loaders.datasets"),
-    "loaders.layouts": (*LATENTS, "loaders.format", "loaders.stores", "loaders.folders", "loaders.datasets",
-                        "loaders.exports", "sprites"),
+    "loaders.exports": (*LATENTS, *FOLDERS, "loaders.datasets"),
+    "loaders.layouts": (*LATENTS, *FOLDERS, "loaders.datasets", "loaders.exports", "sprites"),
     "loaders.batches": (*LATENTS, "loaders.format", "loaders.pairs", "loaders.datasets"),
     "downloads": (*LATENTS, "loaders.format", "loaders.stores", "loaders.folders", "loaders.layouts"),
-    "shapes": ("latents", "latents.exact", "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders",
-               "downloads"),
+    "shapes": ("latents", "latents.exact", "blender_scenes", *FOLDERS, "downloads"),
     "training.loop": ("loaders.format", "loaders.stores", "metrics"),
     "training.own": (),
     "training.losses": ("training.loop", "training.own"),
@@ -87,7 +87,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # tables are run on published data too, which are generated, or whose import or download is told
     "reproduction": (*LATENTS, *DATASETS, "loaders.layouts", "metrics", *TRAINING, "training.experiments",
                      "training.report", "sprites", "downloads", "farm"),
-    "looking": (*LATENTS, "blender_scenes", "loaders.format", "loaders.stores", "loaders.folders", "loaders.datasets",
+    "looking": (*LATENTS, "blender_scenes", *FOLDERS, "loaders.datasets",
                 "loaders.exports", "loaders.layouts", "sprites", "downloads", "shapes", "farm"),
     "bench": tuple(name for name in EVERYTHING if name != "bench"),
     "commands": EVERYTHING,
@@ -103,6 +103,7 @@ NEVER = {
     "latents.distributions": {"bpy", "torch", "h5py"},
     "blender_scenes": {"torch", "h5py"},
     "loaders.format": {"bpy", "torch"},
+    "loaders.cards": {"bpy", "torch", "h5py"},
     "loaders.stores": {"bpy", "torch"},
     "loaders.folders": {"bpy", "torch"},
     "loaders.pairs": {"bpy", "torch", "h5py"},

@@ -31,7 +31,7 @@ def meshes(
     all classes whose meshes are there is drawn.
     """
     from ident3d.latents.exact.names import CLASSES
-    from ident3d.loaders.folders.contact_sheet import check_picture_path, save_picture
+    from ident3d.loaders.cards.contact_sheet import check_picture_path, save_picture
     from ident3d.shapes.library import NEVER_ASKED, meshes, terms_table, with_terms
     from ident3d.shapes.picture import picture
     from ident3d.shapes.rendering import MADE_IN_CODE

@@ -25,7 +25,7 @@ def preview(
     directory: Path | str, out: Path | None, count: int, columns: int | None, by_sequence: bool, with_latents: bool
 ) -> None:  # fmt: skip
     """Draw a contact sheet of a dataset."""
-    from ident3d.loaders.folders.contact_sheet import check_picture_path, save_picture
+    from ident3d.loaders.cards.contact_sheet import check_picture_path, save_picture
     from ident3d.looking.pictures import preview
 
     out = out or next_to(directory, "-preview.png")

@@ -25,7 +25,7 @@ def check(out: Path, **recipe: Any) -> None:
       ident3d scene check --scene mine.py:Lamp --size 64 --quality draft
       ident3d scene check --scene examples:Objects --size 64
     """
-    from ident3d.loaders.folders.contact_sheet import check_picture_path, save_picture
+    from ident3d.loaders.cards.contact_sheet import check_picture_path, save_picture
     from ident3d.looking.scene_check import check_scene
 
     # A wrong ending is refused before anything is rendered.

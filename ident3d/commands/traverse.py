@@ -25,7 +25,7 @@ def traverse(out: Path, steps: int | None, base: tuple[float, ...] | None, **rec
     One column per latent, which runs from -1 to 1 down the rows while the others stay fixed. In a scene with classes
     one row per class, with the values side by side.
     """
-    from ident3d.loaders.folders.contact_sheet import check_picture_path, save_picture
+    from ident3d.loaders.cards.contact_sheet import check_picture_path, save_picture
     from ident3d.looking.pictures import traverse
 
     # A wrong ending is refused before anything is rendered.

@@ -7,7 +7,7 @@ from tabulate import tabulate
 
 from ident3d.downloads.labelled_sets import LABELLED_SETS
 from ident3d.latents.worlds import World
-from ident3d.loaders.folders.card import TERMS
+from ident3d.loaders.cards.text import TERMS
 from ident3d.loaders.layouts import dsprites_npz, kitti_annotations, kitti_masks, published
 from ident3d.sprites import natural, transitions
 from ident3d.sprites.dsprites import FACTORS, grid_size

@@ -10,8 +10,8 @@ from tabulate import tabulate
 from ident3d.errors import UserError
 from ident3d.latents.attainable import attainable_r2
 from ident3d.latents.worlds import World
+from ident3d.loaders.cards.facts import facts, latent_table
 from ident3d.loaders.datasets.stored_images import StoredImages
-from ident3d.loaders.folders.card import facts, latent_table
 from ident3d.loaders.folders.folder import Folder, open_folder
 from ident3d.loaders.format.latents_source import world_of
 

@@ -16,9 +16,9 @@ from ident3d.latents.exact.names import CLASSES, short_name
 from ident3d.latents.exact.streams import noise_seed
 from ident3d.latents.factors import Factors
 from ident3d.latents.worlds import AnyWorld, World
+from ident3d.loaders.cards.contact_sheet import contact_sheet
 from ident3d.loaders.datasets.frames import frames_by_sequence
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders.contact_sheet import contact_sheet
 from ident3d.loaders.folders.folder import Folder, checked_shards, open_folder
 from ident3d.loaders.format.latents_source import world_of
 from ident3d.progress import progress_bar

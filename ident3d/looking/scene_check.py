@@ -14,7 +14,7 @@ from ident3d.farm.scenes import scene_of
 from ident3d.latents.exact.streams import noise_seed
 from ident3d.latents.factor import Factor
 from ident3d.latents.worlds import World
-from ident3d.loaders.folders.contact_sheet import contact_sheet
+from ident3d.loaders.cards.contact_sheet import contact_sheet
 from ident3d.looking.pictures import start_of
 from ident3d.progress import progress_bar
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ident3d.errors import UserError, check_known
+from ident3d.loaders.cards.contact_sheet import check_picture_path, contact_sheet, picture_of
 from ident3d.loaders.datasets.frames import frames_by_sequence
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.exports.exporting import MARK, Exported, begin_export
-from ident3d.loaders.folders.contact_sheet import check_picture_path, contact_sheet, picture_of
 from ident3d.loaders.format.files import atomic_file, remove_partial_files, write_atomically
 from ident3d.loaders.format.inside import remove
 from ident3d.loaders.stores.lease import lease

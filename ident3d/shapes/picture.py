@@ -7,7 +7,7 @@ from PIL import Image
 
 from ident3d.latents.exact.names import CLASSES, NAMES
 from ident3d.latents.worlds import World
-from ident3d.loaders.folders.contact_sheet import contact_sheet
+from ident3d.loaders.cards.contact_sheet import contact_sheet
 from ident3d.shapes.rendering import load_meshes, mesh_hashes
 
 # Raw latents. With all at 0 the object would be red in red light on red ground.

@@ -12,10 +12,10 @@ from ident3d.errors import UserError
 from ident3d.latents.distributions.spaces import distance
 from ident3d.latents.factors import Factors
 from ident3d.latents.step_widths import asked_widths
+from ident3d.loaders.cards.contact_sheet import picture_of
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_dataset import PairDataset
 from ident3d.loaders.datasets.view_changes import asked_of_views, blocks_by_name, correlations_of
-from ident3d.loaders.folders.contact_sheet import picture_of
 from ident3d.loaders.format.files import write_figure
 from ident3d.loaders.format.latents_source import environments_of, sequences_of
 from ident3d.loaders.pairs.sampler import PairSampler

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.latents.exact.names import CLASSES
+from ident3d.loaders.cards.contact_sheet import picture_of
 from ident3d.loaders.datasets.stored_images import StoredImages
 from ident3d.loaders.exports.png_folder import is_whole
-from ident3d.loaders.folders.contact_sheet import picture_of
 from ident3d.loaders.folders.folder import Folder, checked_shards, open_folder
 from ident3d.loaders.format.files import TEMPORARY, atomic_file, read_json, remove_partial_files, write_atomically
 from ident3d.loaders.format.inside import make_below, remove

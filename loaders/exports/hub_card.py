@@ -8,11 +8,12 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from ident3d.loaders.cards.contact_sheet import contact_sheet
+from ident3d.loaders.cards.facts import NOT_SAID
+from ident3d.loaders.cards.text import card
 from ident3d.loaders.exports.columns import SCENE
 from ident3d.loaders.exports.front_matter import front_matter
 from ident3d.loaders.exports.record import ExportedSplit, terms_of
-from ident3d.loaders.folders.card import NOT_SAID, card
-from ident3d.loaders.folders.contact_sheet import contact_sheet
 from ident3d.loaders.folders.folder import Folder, checked_shard
 from ident3d.loaders.folders.provenance import PICTURE_FILE, README_FILE
 from ident3d.loaders.format.inside import read_plain

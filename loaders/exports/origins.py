@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ident3d.loaders.folders.card import NOT_SAID
+from ident3d.loaders.cards.facts import NOT_SAID
 from ident3d.loaders.format.description import Description
 
 # The published data, by the scene that they show.

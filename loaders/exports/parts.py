@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
+from ident3d.loaders.cards.contact_sheet import picture_of
 from ident3d.loaders.exports.columns import Column, table_of
-from ident3d.loaders.folders.contact_sheet import picture_of
 from ident3d.loaders.folders.folder import Folder, checked_shard
 from ident3d.loaders.format.manifest import ShardEntry
 from ident3d.loaders.format.shard import Shard

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ident3d.errors import UserError
+from ident3d.loaders.cards.facts import NOT_SAID
 from ident3d.loaders.exports.columns import LABELS, Column, columns_of
-from ident3d.loaders.folders.card import NOT_SAID
 from ident3d.loaders.format.description import DATASET_FILE, EXPORT_FORMAT, Description, description_of, digest
 from ident3d.loaders.format.files import read_json, write_json
 from ident3d.loaders.format.inside import NotPlain, check_plain

@@ -17,7 +17,7 @@ from ident3d.errors import UserError, check_known
 from ident3d.latents.exact.streams import SPLITS
 from ident3d.latents.factor import Factor
 from ident3d.latents.factors import Factors
-from ident3d.loaders.folders.card import ARRAYS, NOT_SAID
+from ident3d.loaders.cards.facts import ARRAYS, NOT_SAID
 from ident3d.loaders.folders.folder import is_dataset
 from ident3d.loaders.folders.judge import shard_names
 from ident3d.loaders.folders.lifecycle import Job, remove_dataset, target_description

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from ident3d.errors import UserError, check_known
 from ident3d.latents.worlds import World
+from ident3d.loaders.cards.text import EXPORT
 from ident3d.loaders.exports.columns import CLASS, FLOAT, INDEX, NAMED, RAW, SCENE, Column
 from ident3d.loaders.exports.reading import Given, reader_of
 from ident3d.loaders.exports.record import ExportedSplit, read_record
-from ident3d.loaders.folders.card import EXPORT
 from ident3d.loaders.folders.folder import is_dataset
 from ident3d.loaders.folders.lifecycle import Job
 from ident3d.loaders.folders.make import make_shards

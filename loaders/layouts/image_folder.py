@@ -15,7 +15,7 @@ from PIL import Image
 from ident3d.errors import UserError, check_known, os_errors
 from ident3d.latents.exact.streams import SPLITS
 from ident3d.latents.factors import Factors
-from ident3d.loaders.folders.card import ARRAYS, NOT_SAID
+from ident3d.loaders.cards.facts import ARRAYS, NOT_SAID
 from ident3d.loaders.folders.folder import is_dataset
 from ident3d.loaders.folders.lifecycle import Job
 from ident3d.loaders.folders.make import make_shards

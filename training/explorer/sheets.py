@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ident3d.errors import UserError
+from ident3d.loaders.cards.contact_sheet import picture_of
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders.contact_sheet import picture_of
 from ident3d.progress import progress_bar
 
 # A sheet's width and height in pixels, at most: a browser decodes one in an instant.

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from ident3d.errors import UserError
 from ident3d.latents.factors import Factors
+from ident3d.loaders.cards.facts import ARRAYS
 from ident3d.loaders.datasets.image_dataset import ImageDataset
 from ident3d.loaders.datasets.pair_rules import joined_numbers
-from ident3d.loaders.folders.card import ARRAYS
 from ident3d.loaders.folders.folder import local_copy
 from ident3d.loaders.format.files import sha256, write_atomically, write_json
 from ident3d.loaders.format.latents_source import GENERATED, IMPORTED, blocks_of, npy_bytes

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from ident3d.errors import UserError
 from ident3d.latents.distributions.by_name import conditional, marginal, uniforms
 from ident3d.latents.distributions.spaces import Sphere
+from ident3d.loaders.cards.contact_sheet import contact_sheet, save_picture
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders.contact_sheet import contact_sheet, save_picture
 from ident3d.loaders.folders.folder import is_dataset
 from ident3d.loaders.format.files import sha256
 from ident3d.training.encoders.autoencoders import decoder

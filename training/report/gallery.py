@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from ident3d.loaders.cards.contact_sheet import picture_of
 from ident3d.loaders.datasets.image_dataset import ImageDataset
-from ident3d.loaders.folders.contact_sheet import picture_of
 
 # A picture's width in pixels of the page.
 SIDE = 96

@@ -14,7 +14,7 @@ import ident3d
 from ident3d.cli import main
 from ident3d.commands.score import blocks_of_folder
 from ident3d.errors import UserError
-from ident3d.loaders.folders.card import facts
+from ident3d.loaders.cards.facts import facts
 from ident3d.loaders.format.description import digest, read_description
 
 KINDS = ("declared", "moving", "causal", "periodic", "views")

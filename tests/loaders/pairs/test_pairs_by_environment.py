@@ -9,7 +9,7 @@ from synthetic import make_dataset
 
 from ident3d import ImageDataset, PairDataset, UserError, info, verify
 from ident3d.latents.environments import read_environments
-from ident3d.loaders.folders.card import card
+from ident3d.loaders.cards.text import card
 from ident3d.loaders.format.description import read_description
 from ident3d.loaders.pairs.search import Neighbours
 

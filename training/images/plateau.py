@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from ident3d.training.images.best_box import BestBox
 from ident3d.training.images.settings import BOUND_FASTER, TrainSettings
 from ident3d.training.loop.log_file import BY_LATENT, is_number
+from ident3d.training.losses.choice import WITH_NEGATIVES
 
 # Most boxes that start wide leave their plateau by this step (docs/explanation/boxes.md); nothing is said before.
 EARLIEST = 1_200
@@ -50,7 +51,9 @@ def plateau(lines: Sequence[Mapping[str, Any]], best: BestBox, s: TrainSettings)
     r2, loss = (mean(line[name] for line in recent[-quarter:]) for name in ("r2", "loss"))
     rise = r2 - mean(line["r2"] for line in recent[:quarter])
     found = Plateau(last, last - recent[0]["step"], r2, loss, lines[-1].get("bound"))
-    could_be_lower = s.negatives == "batch" or loss > best.loss + GAP
+    # Losses without a choice of negatives record "batch" as well.
+    with_itself = s.loss in WITH_NEGATIVES and s.negatives == "batch"
+    could_be_lower = with_itself or loss > best.loss + GAP
     return found if rise < FLAT and r2 < GOOD and could_be_lower else None
 
 

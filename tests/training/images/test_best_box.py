@@ -110,6 +110,9 @@ def test_a_plateau_is_flat_above_the_least_loss(every: int) -> None:
     assert plateau(log_of(*rising, every=every), BEST, S) is None
     assert plateau([line | {"step": line["step"] - 900} for line in log_of(*flat, every=every)], BEST, S) is None
     assert plateau(log_of(*flat, loss=1.22), BEST, S) is None
+    # With an anchor among its own negatives a low loss says nothing. au records the same, and has no such choice.
+    assert plateau(log_of(*flat, loss=1.1), BEST, replace(S, loss="delta", negatives="batch")) is not None
+    assert plateau(log_of(*flat, loss=1.1), BEST, replace(S, loss="au", negatives="batch")) is None
     assert plateau(log_of(*[0.97] * 31), BEST, S) is None
     assert plateau(log_of(*flat[:7]), BEST, S) is None
     assert plateau(log_of(*rising, *flat), BEST, S) is not None

@@ -12,9 +12,9 @@ seed on an AMD EPYC, a faster and a slower one, one thread a row, and its table 
     ident3d reproduce figure2                         17 CPU minutes                results/figure2-mini
     ident3d reproduce table4 --profile paper --seeds 0,1,2      never run here: the paper's figures, in the rows below
 
-Costs of table4 are those of its training, from steps of 0.33 CPU seconds (256 pairs of 64 pixels). Rendering comes on
-top, once: 16,096, 44,096 and 16,096 images. `--rows box-normal --seeds 0,1,2` makes three seeds of its first row, and
-`--validation` scores on images for tuning. results/table4-mini-0.1 was made with a ResNet-18 in a narrower box.
+Costs of table4 are those of its training. Rendering comes on top, once: 16,096, 44,096 and 16,096 images. `--rows
+box-normal --seeds 0,1,2` makes three seeds of its first row, and `--validation` scores on images for tuning.
+results/table4-mini-0.1 was made with a ResNet-18 in a narrower box.
 """
 
 from collections.abc import Mapping
